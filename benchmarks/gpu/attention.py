@@ -22,17 +22,23 @@ import LANGUAGE.language as tl
 
 
 @lib.jit
+def raised(m_i, top, THRESHOLD: tl.constexpr):
+    """The reference of a row's exponentials: its maximum, or with a threshold (in powers of two) what is at most so far below it."""
+    return tl.where(top > m_i + THRESHOLD, top, m_i) if THRESHOLD else tl.maximum(m_i, top)
+
+
+@lib.jit
 def blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, low, high, scale, MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
-           SPECIALISE: tl.constexpr):
+           SPECIALISE: tl.constexpr, THRESHOLD: tl.constexpr):
     for start in tl.range(low, high, BLOCK_N, warp_specialize=SPECIALISE):
         k = k_desc.load([base + start, 0])
         qk = tl.dot(q, k.T)
         if MASKED:
             qk = qk * scale + tl.where(offs_m[:, None] >= (start + offs_n)[None, :], 0, -1.0e6)
-            m_new = tl.maximum(m_i, tl.max(qk, 1))
+            m_new = raised(m_i, tl.max(qk, 1), THRESHOLD)
             qk -= m_new[:, None]
         else:
-            m_new = tl.maximum(m_i, tl.max(qk, 1) * scale)
+            m_new = raised(m_i, tl.max(qk, 1) * scale, THRESHOLD)
             qk = qk * scale - m_new[:, None]
         p = tl.math.exp2(qk)
         alpha = tl.math.exp2(m_i - m_new)
@@ -46,7 +52,7 @@ def blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, low, high, sc
 
 @lib.jit
 def attention(q_desc, k_desc, v_desc, o_desc, SEQUENCE, scale, HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-              CAUSAL: tl.constexpr, SPECIALISE: tl.constexpr, TAG: tl.constexpr):
+              CAUSAL: tl.constexpr, SPECIALISE: tl.constexpr, THRESHOLD: tl.constexpr, TAG: tl.constexpr):
     block = tl.program_id(0)
     if CAUSAL:
         block = tl.num_programs(0) - 1 - block
@@ -58,21 +64,29 @@ def attention(q_desc, k_desc, v_desc, o_desc, SEQUENCE, scale, HEAD: tl.constexp
     acc = tl.zeros([BLOCK_M, HEAD], dtype=tl.float32)
     q = q_desc.load([base + block * BLOCK_M, 0])
     if CAUSAL:
-        acc, l_i, m_i = blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, 0, block * BLOCK_M, scale, False, BLOCK_N, SPECIALISE)
+        acc, l_i, m_i = blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, 0, block * BLOCK_M, scale, False, BLOCK_N, SPECIALISE,
+                               THRESHOLD)
         acc, l_i, m_i = blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, block * BLOCK_M, (block + 1) * BLOCK_M, scale, True,
-                               BLOCK_N, SPECIALISE)
+                               BLOCK_N, SPECIALISE, THRESHOLD)
     else:
-        acc, l_i, m_i = blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, 0, SEQUENCE, scale, False, BLOCK_N, SPECIALISE)
+        acc, l_i, m_i = blocks(acc, l_i, m_i, q, k_desc, v_desc, base, offs_m, offs_n, 0, SEQUENCE, scale, False, BLOCK_N, SPECIALISE, THRESHOLD)
     o_desc.store([base + block * BLOCK_M, 0], (acc / l_i[:, None]).to(tl.float16))
 '''
 
-# Divided?, rows and columns of a block, warps, stages, most registers of a thread (None: no limit).
+# Divided?, rows and columns of a block, warps, stages, most registers of a thread (None: no limit), threshold of maxima, multiplications by
+# factors of 1 left out?
 VARIANTS = {
-    "divided 128x128": (True, 128, 128, 8, 2, None),
-    "divided 128x64": (True, 128, 64, 8, 3, None),
-    "divided 128x128 s3": (True, 128, 128, 8, 3, None),
-    "pipelined 128x128": (False, 128, 128, 8, 3, None),
-    "pipelined 128x64": (False, 128, 64, 8, 3, None),
+    "divided 128x128": (True, 128, 128, 8, 2, None, 0, False),
+    "divided 128x64": (True, 128, 64, 8, 3, None, 0, False),
+    "divided 128x128 s3": (True, 128, 128, 8, 3, None, 0, False),
+    "divided 128x128 s3 skip": (True, 128, 128, 8, 3, None, 0, True),
+    "divided 128x128 s3 threshold": (True, 128, 128, 8, 3, None, 8, False),
+    "divided 128x128 s3 threshold skip": (True, 128, 128, 8, 3, None, 8, True),
+    "divided 256x64 w16 s3": (True, 256, 64, 16, 3, None, 0, False),
+    "divided 256x64 w16 s3 threshold skip": (True, 256, 64, 16, 3, None, 8, True),
+    "pipelined 128x128": (False, 128, 128, 8, 3, None, 0, False),
+    "pipelined 128x64": (False, 128, 64, 8, 3, None, 0, False),
+    "pipelined 128x64 threshold skip": (False, 128, 64, 8, 3, None, 8, True),
 }
 PROBLEMS = {"128": (128, False), "128c": (128, True), "64": (64, False), "64c": (64, True)}
 
@@ -93,7 +107,7 @@ def call_of(module, language, variant, tensors, causal, tag=0):
         from triton.tools.tensor_descriptor import TensorDescriptor
     else:
         from nereid.tools.tensor_descriptor import TensorDescriptor
-    specialise, bm, bn, warps, stages, registers = variant
+    specialise, bm, bn, warps, stages, registers, threshold, skips = variant
     limit = {"maxnreg": registers} if registers else {}
     batch, heads, sequence, dim = tensors[0].shape
     scale = 1.4426950408889634 / math.sqrt(dim)
@@ -104,8 +118,11 @@ def call_of(module, language, variant, tensors, causal, tag=0):
     def launch():
         if language == "nereid":  # without `never` some configurations are divided unasked
             import nereid
-            nereid.knobs.nereid.warp_specialise = "always" if specialise else "never"
-        module.attention[(sequence // bm, batch * heads)](*arguments, HEAD=dim, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, SPECIALISE=specialise, TAG=tag,
+            for knob, value in (("warp_specialise", "always" if specialise else "never"), ("skip_scaling", skips)):
+                if getattr(nereid.knobs.nereid, knob) != value:
+                    setattr(nereid.knobs.nereid, knob, value)
+        module.attention[(sequence // bm, batch * heads)](*arguments, HEAD=dim, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, SPECIALISE=specialise,
+                                                          THRESHOLD=threshold, TAG=tag,
                                                           num_warps=warps, num_stages=stages, **limit)
 
     launch()
@@ -126,6 +143,8 @@ def check(variant, dim, causal):
     with tempfile.TemporaryDirectory() as folder:
         module = module_of("nereid", folder)
         for batch, heads, sequence in [(1, 1, 128), (1, 3, 256), (2, 2, 384), (1, 2, 1024), (2, 16, 2048)]:
+            if sequence % variant[1] or sequence % variant[2]:
+                continue
             for repeat in range(3):
                 tensors = operands(batch, heads, sequence, dim, repeat)
                 call = call_of(module, "nereid", variant, tensors, causal)

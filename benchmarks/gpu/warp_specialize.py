@@ -7,6 +7,7 @@ cuBLAS, with a cold L2 cache and normal random data, in a process that is stoppe
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -49,7 +50,9 @@ def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 # Kernel, block, warps, stages.
 CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3),
-                  ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3)]
+                  ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3), ("persistent", (128, 128, 64), 8, 4)]
+# Divided, by how stores overlap with the next tile (NEREID_OVERLAP_STORES), and not divided.
+MODES = {"always": "never", "waits": "waits", "groups": "groups", "never": ""}
 
 
 def name_of(configuration, mode):
@@ -67,8 +70,9 @@ def module_of(language, folder):
     return module
 
 
-def call_of(module, language, configuration, a, b, c, specialise):
+def call_of(module, language, configuration, a, b, c, mode):
     """A function that launches the kernel; compiles it."""
+    specialise = mode != "never"
     if language == "triton":
         from triton.tools.tensor_descriptor import TensorDescriptor
     else:
@@ -81,9 +85,18 @@ def call_of(module, language, configuration, a, b, c, specialise):
     tiles = -(-m // bm) * -(-n // bn)
     programs = min(tiles, torch.cuda.get_device_properties(0).multi_processor_count) if kernel == "persistent" else tiles
     function = getattr(module, kernel)
+    if language == "nereid":  # until the next call of this function
+        import nereid
+        nereid.knobs.nereid.overlap_stores = MODES[mode]
     launch = lambda: function[(programs, )](*arguments, BM=bm, BN=bn, BK=bk, SPECIALISE=specialise, num_warps=warps, num_stages=stages)
     launch()
     return launch
+
+
+def sizes_of(text):
+    """M, N, K of "4096" or "4096x4096x512"."""
+    numbers = [int(each) for each in text.split("x")]
+    return numbers if len(numbers) == 3 else numbers * 3
 
 
 def operands(m, n, k, seed=0):
@@ -103,44 +116,55 @@ def check(configuration, mode):
         for m, n, k in [(512, 512, 512), (1000, 776, 328), (256, 512, 64), (136, 264, 8), (2048, 2048, 2048)]:
             for repeat in range(3):
                 a, b, c = operands(m, n, k, repeat)
-                call_of(module, "nereid", configuration, a, b, c, mode == "always")
+                call_of(module, "nereid", configuration, a, b, c, mode)
                 torch.cuda.synchronize()
                 expected = a.double() @ b.double()
                 worst = max(worst, float(((c.double() - expected).abs() / (k**0.5)).nan_to_num(float("inf")).max()))
     print(json.dumps({"worst": worst, "right": worst < 4e-3}))
 
 
-def measure(size, names, seconds):
+def captured(launch):
+    """The same launch from a graph: without the host's part, and with the settings of now."""
+    import torch
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch()
+    return graph.replay
+
+
+def measure(size, names, seconds, only):
     import torch
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     from measure import Bench
-    a, b, c = operands(size, size, size)
+    m, n, k = sizes_of(size)
+    a, b, c = operands(m, n, k)
     calls, labels = [], []
     with tempfile.TemporaryDirectory() as folder:
         module = module_of("nereid", folder)
         for configuration in CONFIGURATIONS:
-            for mode in ("always", "never"):
+            for mode in MODES:
                 if name_of(configuration, mode) not in names:
                     continue
-                call = call_of(module, "nereid", configuration, a, b, c, mode == "always")
-                calls.append(call)
+                calls.append(captured(call_of(module, "nereid", configuration, a, b, c, mode)))
                 labels.append(name_of(configuration, mode))
         try:
             triton = module_of("triton", folder)
-            for configuration in CONFIGURATIONS:
-                for specialise in (False, True):
+            for configuration in (each for each in CONFIGURATIONS if only in name_of(each, "")):
+                for mode in ("never", "always"):
                     try:
-                        calls.append(call_of(triton, "triton", configuration, a, b, c, specialise))
-                        labels.append("triton " + name_of(configuration, "always" if specialise else "never"))
+                        calls.append(captured(call_of(triton, "triton", configuration, a, b, c, mode)))
+                        labels.append("triton " + name_of(configuration, mode))
                     except Exception as error:
-                        print(f"  triton {name_of(configuration, specialise)}: {type(error).__name__}: {str(error)[:120]}")
+                        print(f"  triton {name_of(configuration, mode)}: {type(error).__name__}: {str(error)[:120]}")
         except ImportError:
             print("  no Triton")
-        calls.append(lambda: torch.matmul(a, b, out=c))
+        torch.matmul(a, b, out=c)
+        calls.append(captured(lambda: torch.matmul(a, b, out=c)))
         labels.append("cuBLAS")
         times = Bench().medians(calls, seconds)
     for label, ms in sorted(zip(labels, times), key=lambda pair: pair[1]):
-        print(f"  {size}^3  {label:48} {ms * 1000:9.1f} us  {2 * size**3 / ms / 1e9:7.1f} TFLOP/s")
+        print(f"  {m}x{n}x{k}  {label:48} {ms * 1000:9.1f} us  {2 * m * n * k / ms / 1e9:7.1f} TFLOP/s")
 
 
 def child(arguments, timeout):
@@ -155,29 +179,29 @@ def child(arguments, timeout):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, a size")
-    parser.add_argument("--sizes", default="2048,4096,8192")
+    parser.add_argument("--sizes", default="2048,4096,8192", help="of square products, or MxNxK, separated by commas")
+    parser.add_argument("--only", default="", help="configurations whose name contains this")
+    parser.add_argument("--modes", default="always,never", help=f"of {','.join(MODES)}: divided, with stores that overlap or not, and not divided")
     parser.add_argument("--check", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--mode", default="always", help=argparse.SUPPRESS)
-    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--names", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.check is not None:
         return check(CONFIGURATIONS[options.check], options.mode)
     if options.measure:
-        return measure(options.measure, options.names.split(","), options.seconds)
+        return measure(options.measure, options.names.split(","), options.seconds, options.only)
     start, right = time.monotonic(), []
-    jobs = [(i, mode) for i in range(len(CONFIGURATIONS)) for mode in ("always", "never")]
-    for i, mode in jobs:
-        text, error = child(["--check", str(i), "--mode", mode], 25)
+    jobs = [(i, mode) for i in range(len(CONFIGURATIONS)) for mode in options.modes.split(",") if options.only in name_of(CONFIGURATIONS[i], "")]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        checks = list(pool.map(lambda job: child(["--check", str(job[0]), "--mode", job[1]], 60), jobs))
+    for (i, mode), (text, error) in zip(jobs, checks):
         found = json.loads(text.splitlines()[-1]) if not error and text else {}
         print(f"{name_of(CONFIGURATIONS[i], mode):48} {error or ('right' if found['right'] else 'WRONG')}, error {found.get('worst')}", flush=True)
         if found.get("right"):
             right.append(name_of(CONFIGURATIONS[i], mode))
-        if time.monotonic() - start > 70:
-            print("no time for the other checks")
-            break
     for size in options.sizes.split(","):
-        text, error = child(["--measure", size, "--names", ",".join(right), "--seconds", str(options.seconds)], 40)
+        text, error = child(["--measure", size, "--names", ",".join(right), "--only", options.only, "--seconds", str(options.seconds)], 40)
         print((text or "") + (f"  {size}: {error}" if error else ""), flush=True)
         if time.monotonic() - start > 110:
             break

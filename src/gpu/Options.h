@@ -15,10 +15,15 @@ struct Concessions {
   bool largeConversions = false; ///< conversions through shared memory are moved in small pieces
   unsigned stages = 0;           ///< slots of a pipelined loop at most; 0: as many as it asks for
   bool wgmma = false;            ///< products on mma.sync, whose operands are in registers
+  bool overlappedStores = false; ///< stores end where they are issued
 };
 
 /// Which loops are divided between warps that copy and warps that compute.
 enum class Specialise : uint8_t { AsAsked, Always, Never };
+
+/// How stores by the copy engine in divided kernels overlap with what follows: not at all; their
+/// buffers are waited for when they are used again; each group of four warps stores for itself.
+enum class OverlapStores : uint8_t { Never, Waits, Groups };
 
 struct GpuOptions {
   Machine machine = {};
@@ -27,6 +32,10 @@ struct GpuOptions {
   int numCtas = 1;
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
+  OverlapStores overlapStores = OverlapStores::Waits;
+  /// Multiplications of an accumulator by factors that are all 1 for a warp are skipped
+  /// (SkipScaling.h).
+  bool skipScaling = false;
   /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
   /// for kernels with a loop that is divided.
   std::function<bool()> movesRegisters = nullptr;

@@ -48,8 +48,9 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
   int64_t required, limit;
-  std::string biggest; ///< the largest buffers with their lines
-  unsigned stages = 0; ///< slots of the deepest pipelined loop
+  std::string biggest;           ///< the largest buffers with their lines
+  unsigned stages = 0;           ///< slots of the deepest pipelined loop
+  bool overlappedStores = false; ///< stores keep their buffer while products go on
 };
 
 /// Gives every buffer and every op with scratch its place by liveness; the bytes in all.

@@ -80,6 +80,30 @@ def test_assembles_without_spills(kernel, dtype, BM, BN, BK, num_warps, num_stag
     assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
 
 
+@needs_ptxas
+@pytest.mark.parametrize("BM, BN, num_warps", [(128, 256, 8), (256, 128, 8), (128, 128, 4)])
+@pytest.mark.parametrize("stores", ["", "waits", "groups", "never"])
+def test_stores_overlap_with_the_next_tile(stores, BM, BN, num_warps, monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(nereid.knobs.nereid, "overlap_stores", stores)
+    found = matmul(persistent, torch.float16, BM, BN, 64, num_warps=num_warps, num_stages=3)
+    assert capfd.readouterr().err == ""
+    code = found.asm["gpu"].split("ngpu.warp_specialize")[1].split("ngpu.part_yield")[0]
+    assert (code.index("ngpu.tma_store_wait") < code.index("ngpu.tma_store %")) == (stores != "never")
+    alone = stores == "groups" and num_warps > 4
+    assert code.count("ngpu.group_barrier") == (2 if alone else 0)
+    assert code.count("ngpu.barrier") == (0 if alone else 2)
+    ptx = found.asm["ptx"]
+    # Boxes of 64 columns, of each group's rows in chunks of 64.
+    assert ptx.count("cp.async.bulk.tensor.2d.global") == BN // 64 * (BM // 128 if alone else 1)
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+def test_one_tile_a_program_has_nothing_to_overlap_with(monkeypatch):
+    monkeypatch.setattr(nereid.knobs.nereid, "overlap_stores", "groups")
+    assert "group_barrier" not in matmul(one_tile, torch.float16, 128, 256, 64, num_warps=8, num_stages=3).asm["gpu"]
+
+
 def test_default_and_knob(monkeypatch):
     divided = lambda kernel: "ngpu.warp_specialize" in kernel.asm["gpu"]
     assert not divided(matmul(one_tile, torch.float16, 128, 128, 64, specialise=False))
@@ -153,9 +177,9 @@ def attention(q, k, v, o, LENGTH, scale, BM: tl.constexpr, BN: tl.constexpr, HEA
     o.store([m, 0], (acc / total[:, None]).to(tl.float16))
 
 
-def compile_attention(head=128, bn=128, split=False, **options):
-    blocks = [describe(torch.float16, (rows, head), (8192, head)) for rows in (128, bn, bn, 128)]
-    return compiled(attention, *blocks, 4096, 0.1, BM=128, BN=bn, HEAD=head, SPLIT=split, **{"num_warps": 8, "num_stages": 3, **options})
+def compile_attention(head=128, bn=128, split=False, bm=128, **options):
+    blocks = [describe(torch.float16, (rows, head), (8192, head)) for rows in (bm, bn, bn, bm)]
+    return compiled(attention, *blocks, 4096, 0.1, BM=bm, BN=bn, HEAD=head, SPLIT=split, **{"num_warps": 8, "num_stages": 3, **options})
 
 
 @needs_ptxas
@@ -167,8 +191,31 @@ def test_attention_overlaps_its_products(head, split, tmp_path, capfd):
     assert "setmaxnreg.inc.sync.aligned.u32 240" in ptx and "setmaxnreg.dec.sync.aligned.u32 24" in ptx
     assert ptx.count("bar.arrive") == 1 + 2 * (2 if split else 1)  # the first turn, and two branches of each loop
     assert "wgmma.wait_group.sync.aligned 1" in ptx
+    # Two products of each loop, and the last one behind the last loop.
+    assert ptx.count("wgmma.mma_async") == (head // 16 + 8) * (2 if split else 1) + 8
     log = assembled(ptx, tmp_path)
     assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+@needs_ptxas
+@pytest.mark.parametrize("split", [False, True])
+def test_scaling_is_skipped_on_request(split, monkeypatch, tmp_path):
+    votes = lambda: compile_attention(split=split).asm["ptx"].count("vote.sync.any")
+    assert votes() == 0
+    monkeypatch.setattr(nereid.knobs.nereid, "skip_scaling", True)
+    assert votes() == (2 if split else 1)
+    log = assembled(compile_attention(split=split).asm["ptx"], tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+@needs_ptxas
+def test_sixteen_warps_overlap_where_registers_suffice(monkeypatch, tmp_path):
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "always")
+    ptx = compile_attention(64, 64, bm=256, num_warps=16).asm["ptx"]
+    assert "setmaxnreg.inc.sync.aligned.u32 112" in ptx and "bar.arrive" in ptx and ".maxnreg 96" in ptx
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+    assert "bar.arrive" not in compile_attention(64, 128, bm=256, num_warps=16, num_stages=2).asm["ptx"]
 
 
 def test_attention_is_divided_by_default_where_it_is_faster(monkeypatch):
@@ -177,6 +224,37 @@ def test_attention_is_divided_by_default_where_it_is_faster(monkeypatch):
     assert not divided(bn=64) and not divided(num_stages=2) and not divided(num_warps=4)
     monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "never")
     assert not divided()
+
+
+@nereid.jit
+def attention_through_pointers(q, k, v, o, LENGTH, stride, scale, BM: tl.constexpr, BN: tl.constexpr, HEAD: tl.constexpr):
+    rows, columns, heads = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, HEAD)
+    top = tl.full((BM, ), float("-inf"), tl.float32)
+    total = tl.zeros((BM, ), tl.float32)
+    acc = tl.zeros((BM, HEAD), tl.float32)
+    block = tl.load(q + rows[:, None] * stride + heads[None, :])
+    for n in range(0, LENGTH, BN):
+        places, mask = (n + columns)[:, None] * stride + heads[None, :], (n + columns)[:, None] < LENGTH
+        s = tl.dot(block, tl.load(k + places, mask, 0.0).T) * scale
+        now = tl.maximum(top, tl.max(s, 1))
+        p = tl.math.exp2(s - now[:, None])
+        alpha = tl.math.exp2(top - now)
+        total = total * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), tl.load(v + places, mask, 0.0), acc * alpha[:, None])
+        top = now
+    tl.store(o + rows[:, None] * stride + heads[None, :], (acc / total[:, None]).to(tl.float16))
+
+
+@needs_ptxas
+def test_attention_through_pointers_is_divided_where_they_are_copied(monkeypatch, tmp_path):
+    tensors = [torch.empty(4096, 128, dtype=torch.float16)] * 4
+    compile_it = lambda: compiled(attention_through_pointers, *tensors, 4096, 128, 0.1, BM=128, BN=128, HEAD=128, num_warps=8, num_stages=3)
+    assert "ngpu.warp_specialize" not in compile_it().asm["gpu"]
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "always")
+    ptx = compile_it().asm["ptx"]
+    assert "setmaxnreg.inc.sync.aligned.u32 240" in ptx and "bar.arrive" in ptx
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
 
 
 def test_without_ptxas_products_do_not_overlap(monkeypatch):

@@ -1,5 +1,6 @@
 #include "gpu/copies/TensorMaps.h"
 
+#include "gpu/copies/OverlapStores.h"
 #include "gpu/copies/TmaBox.h"
 #include "layout/Constructors.h"
 #include "transforms/LaunchNumber.h"
@@ -183,13 +184,20 @@ namespace {
 /// be complete before it.
 class Lowering {
 public:
-  Lowering(func::FuncOp kernel, ArrayRef<TensorMapPlan> plans) : kernel(kernel), plans(plans) {}
+  Lowering(func::FuncOp kernel, const GpuOptions &options, MutableArrayRef<TensorMapPlan> plans)
+      : kernel(kernel), options(options), plans(plans) {}
 
-  void run() {
+  /// True: some stores overlap with what follows them.
+  bool run() {
+    kernel.walk([&](tile::MakeDescriptorOp made) {
+      if (made.getNumber())
+        tensors[*made.getNumber()] = tensorOf(made.getResult());
+    });
+    bool overlapped = overlapStores(kernel, options, plans, [&](tile::DescStoreOp store) {
+      return mayMeetAgain(store.getDesc(), store.getCoords(), store);
+    });
     SmallVector<Operation *> accesses;
     kernel.walk([&](Operation *op) {
-      if (auto made = dyn_cast<tile::MakeDescriptorOp>(op); made && made.getNumber())
-        tensors[*made.getNumber()] = tensorOf(made.getResult());
       if (auto mapped = dyn_cast<tile::DescMappedOp>(op)) {
         OpBuilder b(op);
         mapped.replaceAllUsesWith(
@@ -219,6 +227,7 @@ public:
     });
     for (Operation *op : made)
       op->erase();
+    return overlapped;
   }
 
 private:
@@ -312,7 +321,7 @@ private:
     Value buffer = ngpu::LocalAllocOp::create(b, loc, type, value, IntegerAttr());
     ngpu::FenceAsyncOp::create(b, loc);
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
-    ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind);
+    ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind, IntegerAttr());
     ngpu::TmaStoreWaitOp::create(b, loc, 0, complete);
     // The buffer's bytes are used again only after the one thread that waits has seen it read.
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
@@ -381,15 +390,16 @@ private:
   }
 
   func::FuncOp kernel;
-  ArrayRef<TensorMapPlan> plans;
+  const GpuOptions &options;
+  MutableArrayRef<TensorMapPlan> plans;
   llvm::DenseMap<uint32_t, Tensor> tensors; ///< by map, of descriptors that are still there
 };
 
 } // namespace
 
-void lowerTensorCopies(func::FuncOp kernel, ArrayRef<TensorMapPlan> plans) {
-  if (kernel->hasAttr("ngpu.tensor_maps"))
-    Lowering(kernel, plans).run();
+bool lowerTensorCopies(func::FuncOp kernel, const GpuOptions &options,
+                       MutableArrayRef<TensorMapPlan> plans) {
+  return kernel->hasAttr("ngpu.tensor_maps") && Lowering(kernel, options, plans).run();
 }
 
 } // namespace nereid::gpu

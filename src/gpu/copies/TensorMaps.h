@@ -34,8 +34,10 @@ ngpu::BufferType mbarrierType(mlir::MLIRContext *context);
 
 /// What is left after pipelining: each load waits for its copy, each store for the engine to have
 /// read its buffer, or to have written memory where that may be accessed again. Loads that follow
-/// one another share an mbarrier. `plans`: of the kernel's maps; of a map without one it is not
-/// known whose memory it describes. Runs on IR with layouts.
-void lowerTensorCopies(mlir::func::FuncOp kernel, llvm::ArrayRef<TensorMapPlan> plans);
+/// one another share an mbarrier. Stores of divided kernels may end later (OverlapStores.h); true:
+/// some do. `plans`: of the kernel's maps; of a map without one it is not known whose memory it
+/// describes. Runs on IR with layouts.
+bool lowerTensorCopies(mlir::func::FuncOp kernel, const GpuOptions &options,
+                       llvm::MutableArrayRef<TensorMapPlan> plans);
 
 } // namespace nereid::gpu

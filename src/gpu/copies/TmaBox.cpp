@@ -21,6 +21,18 @@ LinearLayout tmaLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
                         swizzleFor(coreSize(shape.back()) * elementBits / 8));
 }
 
+LinearLayout chunkedLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits, int64_t chunk,
+                           int64_t groups) {
+  std::array<llvm::SmallVector<Coords, 8>, kAxes> bases;
+  auto &offsets = bases[unsigned(Axis::Offset)];
+  int64_t chunks = shape[0] / chunk;
+  for (int64_t row = groups; row < chunks; row *= 2)
+    offsets.push_back({int32_t(row), 0});
+  for (int64_t row = 1; row < groups; row *= 2)
+    offsets.push_back({int32_t(row), 0});
+  return tmaLayout({chunk, shape[1]}, elementBits) * LinearLayout({chunks, 1}, bases);
+}
+
 TmaBox tmaBox(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
   TmaBox result;
   int64_t bytes = elementBits / 8;

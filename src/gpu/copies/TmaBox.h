@@ -19,6 +19,12 @@ struct TmaBox {
 /// admit.
 layout::LinearLayout tmaLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits);
 
+/// The layout of a buffer that groups of warps store by themselves: chunks of `chunk` rows, each
+/// like a buffer of `tmaLayout`. Group g of `groups` has the chunks g, g + groups, g + 2 groups ...
+/// of the rows, one after the other, at 1 / groups of the bytes. Two dimensions, powers of two.
+layout::LinearLayout chunkedLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits,
+                                   int64_t chunk, int64_t groups);
+
 /// The boxes of a buffer with that layout (without leading slots): rows are cut at the swizzle's
 /// span, everything at 256 elements.
 TmaBox tmaBox(ngpu::BufferType buffer);

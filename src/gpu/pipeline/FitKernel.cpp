@@ -43,7 +43,12 @@ bool couldUseMma(ModuleOp module, const GpuOptions &options) {
 
 } // namespace
 
-std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps) {
+std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps,
+                                          bool storesOverlap) {
+  if (storesOverlap && !tried.overlappedStores) {
+    tried.overlappedStores = true;
+    return tried;
+  }
   if (!tried.largeConversions) {
     tried.largeConversions = true;
     return tried;
@@ -83,14 +88,16 @@ fitKernel(ModuleOp module, const GpuOptions &options,
       return report;
     }
     unsigned stages = 0;
+    bool storesOverlap = false;
     llvm::Error other = llvm::handleErrors(report.takeError(), [&](const OutOfSharedMemory &out) {
       if (!first)
         first.emplace(out.required, out.limit, out.biggest);
       stages = out.stages;
+      storesOverlap = out.overlappedStores;
     });
     if (other)
       return std::move(other);
-    std::optional<Concessions> next = nextConcession(now.without, stages, mmaHelps);
+    std::optional<Concessions> next = nextConcession(now.without, stages, mmaHelps, storesOverlap);
     if (!next)
       return llvm::make_error<OutOfSharedMemory>(first->required, first->limit, first->biggest);
     now.without = *next;
@@ -110,7 +117,8 @@ std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptio
   // The advice names the last step; the steps before cost less.
   std::string loops = report.stages > 1 ? "loops have " + std::to_string(report.stages) + " stages"
                                         : "loops do not fetch ahead";
-  std::string what = "layouts change piece by piece";
+  std::string what = report.without.largeConversions ? "layouts change piece by piece"
+                                                     : "stores wait where they are issued";
   if (report.without.wgmma)
     what = "products use mma.sync instead of wgmma" +
            (report.without.stages ? " and " + loops : std::string());

@@ -2,9 +2,10 @@
 // compiler's own optimisations, until it fits: its author gets a slower kernel and a line of
 // advice, not an error. The steps, in this order, each in addition to those before it:
 //
-//   1. conversions between layouts through one large buffer: they are moved in pieces
-//   2. the slots of pipelined loops, one after the other, down to loads that wait in every turn
-//   3. wgmma, which reads what is computed from shared memory: mma.sync reads registers, and with
+//   1. a buffer that stores keep in divided kernels: they wait where they are issued
+//   2. conversions between layouts through one large buffer: they are moved in pieces
+//   3. the slots of pipelined loops, one after the other, down to loads that wait in every turn
+//   4. wgmma, which reads what is computed from shared memory: mma.sync reads registers, and with
 //      it the slots come back as far as there is room; not where accumulators exceed the registers
 //
 // A kernel that fits at once is compiled once. To begin again takes a copy of the tile IR, which is
@@ -27,8 +28,10 @@ fitKernel(mlir::ModuleOp module, const GpuOptions &options,
           llvm::function_ref<llvm::Expected<GpuReport>(const GpuOptions &)> compile);
 
 /// The next step; nullopt when all have been tried. `stages`: the slots that the attempt
-/// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync.
-std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps);
+/// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync; `storesOverlap`:
+/// stores of that attempt kept their buffer.
+std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps,
+                                          bool storesOverlap = false);
 
 /// Advice that names the steps taken; nullopt when there were none.
 std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptions &options);

@@ -5,6 +5,7 @@
 #include "gpu/explain/Explain.h"
 #include "gpu/pipeline/FitKernel.h"
 #include "gpu/schedule/PartitionWarps.h"
+#include "gpu/schedule/SkipScaling.h"
 #include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
@@ -52,6 +53,7 @@ struct State {
   const GpuOptions &options;
   GpuReport &report;
   bool wantReport;
+  bool storesOverlap = false; ///< OverlapStores.h
 };
 
 struct Step {
@@ -103,12 +105,20 @@ constexpr Step steps[] = {
        eliminateCommonSubExpressions(rewriter, dominance, state.kernel);
        return llvm::Error::success();
      }},
+    // While the products of divided loops have their final order. It changes nothing that the
+    // verification of channels looks at.
+    {"skip-scaling", "leave out multiplications of accumulators by factors that are all 1",
+     [](State &state) -> llvm::Error {
+       skipScaling(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     {"lower-channels", "verify channels between warps and make mbarriers of them",
      [](State &state) { return lowerChannels(state.kernel); }},
     // The copies outside of pipelined loops; those inside are done.
     {"lower-tensor-copies", "wait for every copy of a block where it is used",
      [](State &state) -> llvm::Error {
-       lowerTensorCopies(state.kernel, state.report.tensorMaps);
+       state.storesOverlap =
+           lowerTensorCopies(state.kernel, state.options, state.report.tensorMaps);
        return llvm::Error::success();
      }},
     // After all passes that make or remove conversions.
@@ -122,6 +132,7 @@ constexpr Step steps[] = {
          return llvm::handleErrors(bytes.takeError(),
                                    [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
                                      out->stages = state.report.stages;
+                                     out->overlappedStores = state.storesOverlap;
                                      return llvm::Error(std::move(out));
                                    });
        state.report.sharedBytes = *bytes;
@@ -191,6 +202,8 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.numWarps = warps;
     options.numStages = stages;
     options.specialise = specialise;
+    options.overlapStores = overlapStores;
+    options.skipScaling = skipScaling;
     options.verify = true;
     return options;
   }
@@ -205,6 +218,15 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(Specialise::AsAsked, "asked", "those that ask for it"),
                        clEnumValN(Specialise::Always, "always", "all that can be"),
                        clEnumValN(Specialise::Never, "never", "none"))};
+  Pass::Option<OverlapStores> overlapStores{
+      *this, "overlap-stores", llvm::cl::desc("how stores of divided kernels overlap"),
+      llvm::cl::init(OverlapStores::Waits),
+      llvm::cl::values(clEnumValN(OverlapStores::Never, "never", "not at all"),
+                       clEnumValN(OverlapStores::Waits, "waits", "they wait later"),
+                       clEnumValN(OverlapStores::Groups, "groups", "groups store alone"))};
+  Pass::Option<bool> skipScaling{
+      *this, "skip-scaling", llvm::cl::desc("leave out multiplications by factors that are all 1"),
+      llvm::cl::init(false)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

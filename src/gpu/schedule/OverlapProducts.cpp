@@ -95,12 +95,23 @@ bool feedsSecond(Value load, const ProductPair &pair) {
   return alloc && alloc.getSrc() == load && load.hasOneUse();
 }
 
+bool canPassOn(scf::ForOp loop, scf::ForOp next) {
+  std::optional<ProductPair> one = findProductPair(loop), other = findProductPair(next);
+  if (!one || !other || loop->getBlock() != next->getBlock() || !loop->isBeforeInBlock(next))
+    return false;
+  Value sum = loop.getResult(one->accumulator);
+  return sum.hasOneUse() && next.getInitArgs()[other->accumulator] == sum &&
+         one->second.getA().getType() == other->second.getA().getType();
+}
+
 namespace {
 
 class Overlap {
 public:
-  Overlap(RewriterBase &rewriter, scf::ForOp &loop, const PairChannels &channels, bool inTurns)
-      : rewriter(rewriter), loop(loop), channels(channels), inTurns(inTurns), loc(loop.getLoc()) {}
+  Overlap(RewriterBase &rewriter, scf::ForOp &loop, const PairChannels &channels, bool inTurns,
+          const PendingProduct *before, PendingProduct *after)
+      : rewriter(rewriter), loop(loop), channels(channels), inTurns(inTurns), before(before),
+        after(after), loc(loop.getLoc()) {}
   Operation *run();
 
 private:
@@ -109,6 +120,8 @@ private:
   ngpu::WgmmaOp issueSecond(OpBuilder &builder, Value a, Value slot, Value c);
   void issueBoth();
   void landSecond();
+  /// Behind the loop: is there a second product that has not been issued?
+  Value isPending();
   Operation *finish();
   void pass(OpBuilder &builder) {
     if (inTurns)
@@ -119,6 +132,8 @@ private:
   scf::ForOp &loop;
   PairChannels channels;
   bool inTurns;
+  const PendingProduct *before;
+  PendingProduct *after;
   Location loc;
   ProductPair pair;
   Value carriedA, carriedHold, carriedSlot;
@@ -128,11 +143,17 @@ private:
 /// The loop carries A of the second product, and the slot of its B.
 void Overlap::carry() {
   rewriter.setInsertionPoint(loop);
-  Type type = pair.second.getA().getType();
-  Value none = ngpu::ChannelNoneOp::create(rewriter, loc);
-  Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(0));
-  Value nothing =
-      arith::ConstantOp::create(rewriter, loc, cast<TypedAttr>(rewriter.getZeroAttr(type)));
+  SmallVector<Value> initial;
+  if (before) {
+    initial = {before->a, before->hold, before->slot};
+  } else {
+    Type type = pair.second.getA().getType();
+    Value nothing =
+        arith::ConstantOp::create(rewriter, loc, cast<TypedAttr>(rewriter.getZeroAttr(type)));
+    Value none = ngpu::ChannelNoneOp::create(rewriter, loc);
+    Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(0));
+    initial = {nothing, none, zero};
+  }
   rewriter.setInsertionPoint(loop.getBody()->getTerminator());
   Value hold =
       ngpu::ChannelGetOp::create(rewriter, loc, channels.second, channels.slot, channels.phase);
@@ -140,7 +161,7 @@ void Overlap::carry() {
   auto attributes = loop->getDiscardableAttrDictionary();
   unsigned slotNumber = cast<BlockArgument>(channels.slot).getArgNumber();
   auto fresh = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
-      rewriter, {nothing, none, zero}, /*replaceInitOperandUsesInLoop=*/false,
+      rewriter, initial, /*replaceInitOperandUsesInLoop=*/false,
       [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
         return SmallVector<Value>{pair.second.getA(), hold, channels.slot};
       }));
@@ -180,6 +201,8 @@ void Overlap::issueBoth() {
   Value product = pair.first.getResult(), sum = loop.getRegionIterArg(pair.accumulator);
   Value later = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ne,
                                       loop.getInductionVar(), loop.getLowerBound());
+  if (before)
+    later = arith::OrIOp::create(rewriter, loc, later, before->any);
   auto branch = scf::IfOp::create(rewriter, loc, TypeRange{product.getType(), sum.getType()}, later,
                                   /*withElseRegion=*/true);
   OpBuilder then = OpBuilder::atBlockBegin(&branch.getThenRegion().front());
@@ -239,14 +262,23 @@ void Overlap::landSecond() {
   yield->setOperand(pair.accumulator, updated);
 }
 
+Value Overlap::isPending() {
+  Value any = arith::CmpIOp::create(
+      rewriter, loc, loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
+      loop.getLowerBound(), loop.getUpperBound());
+  return before ? arith::OrIOp::create(rewriter, loc, any, before->any) : any;
+}
+
 /// Behind the loop: the second product of the last iteration.
 Operation *Overlap::finish() {
   rewriter.setInsertionPointAfter(loop);
   Value sum = loop.getResult(pair.accumulator);
   auto carried = loop.getResults().take_back(3);
-  Value any = arith::CmpIOp::create(
-      rewriter, loc, loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt,
-      loop.getLowerBound(), loop.getUpperBound());
+  Value any = isPending();
+  if (after) {
+    *after = {carried[0], carried[1], carried[2], any};
+    return loop;
+  }
   auto branch =
       scf::IfOp::create(rewriter, loc, TypeRange{sum.getType()}, any, /*withElseRegion=*/true);
   OpBuilder then = OpBuilder::atBlockBegin(&branch.getThenRegion().front());
@@ -278,8 +310,8 @@ Operation *Overlap::run() {
 } // namespace
 
 Operation *overlapProducts(RewriterBase &rewriter, scf::ForOp &loop, const PairChannels &channels,
-                           bool inTurns) {
-  return Overlap(rewriter, loop, channels, inTurns).run();
+                           bool inTurns, const PendingProduct *before, PendingProduct *after) {
+  return Overlap(rewriter, loop, channels, inTurns, before, after).run();
 }
 
 } // namespace nereid::gpu

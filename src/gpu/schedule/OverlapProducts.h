@@ -34,12 +34,25 @@ struct PairChannels {
   mlir::Value slot, phase;
 };
 
+/// The second product of a loop's last iteration, which has not been issued.
+struct PendingProduct {
+  mlir::Value a, hold, slot; ///< its operand in registers, and where its B is
+  mlir::Value any;           ///< whether there is one: a loop has run
+};
+
+/// Can the second product of the last iteration of `loop` be issued in the first one of `next`,
+/// which stands behind it? Nothing else reads the accumulator in between.
+bool canPassOn(mlir::scf::ForOp loop, mlir::scf::ForOp next);
+
 /// Reorders the loop so that an iteration issues its first product, then the second product of the
-/// iteration before, and computes f while that one runs. The last iteration's second product
-/// comes behind the loop. With `inTurns`, groups of four warps issue their products in turn, so
-/// that one group computes f under the products of the others. Returns the last op that reads a
-/// slot.
+/// iteration before, and computes f while that one runs. In the first iteration that is `before`,
+/// if a loop in front has passed it on. The last iteration's second product comes behind the loop,
+/// or is passed on as `after`, when that is not null. With `inTurns`, groups of four warps issue
+/// their products in turn, so that one group computes f under the products of the others. Returns
+/// the last op that reads a slot.
 mlir::Operation *overlapProducts(mlir::RewriterBase &rewriter, mlir::scf::ForOp &loop,
-                                 const PairChannels &channels, bool inTurns);
+                                 const PairChannels &channels, bool inTurns,
+                                 const PendingProduct *before = nullptr,
+                                 PendingProduct *after = nullptr);
 
 } // namespace nereid::gpu

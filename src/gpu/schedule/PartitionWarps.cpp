@@ -49,8 +49,8 @@ struct RegisterSplit {
 };
 /// Zeros: no `setmaxnreg`. With one group the register file suffices without.
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
-/// Two groups whose products overlap: two accumulators, and an operand in registers.
-constexpr RegisterSplit splitOfOverlap = {240, 24};
+/// The same where products overlap: two accumulators, and an operand in registers.
+constexpr RegisterSplit splitsOfOverlap[] = {{}, {0, 0}, {240, 24}, {0, 0}, {112, 32}};
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
 bool changesMemory(Operation *op) {
@@ -145,10 +145,7 @@ private:
   bool movesRegisters() const {
     return !options.maxRegisters && (!options.movesRegisters || options.movesRegisters());
   }
-  /// Do the registers suffice for products that overlap?
-  bool overlaps() const {
-    return options.numWarps == 4 || (options.numWarps == 8 && movesRegisters());
-  }
+  bool overlaps(ProductPair &pair) const;
   /// Do the consumers' groups issue the products of overlapped loops in turn?
   bool takesTurns() const { return options.numWarps > 4; }
   unsigned slotsOf(scf::ForOp loop) const;
@@ -164,7 +161,8 @@ private:
                                   Value phase);
   bool sliceCopies(CopySlice &slice);
   void emitPuts(OpBuilder &builder, const IRMapping &map, const Rings &ring, Candidate &one);
-  void consume(const Rings &ring, Candidate &one);
+  void consume(const Rings &ring, Candidate &one, const PendingProduct *before,
+               PendingProduct *after);
   void advise(scf::ForOp loop, const char *reason);
 
   func::FuncOp kernel;
@@ -209,6 +207,8 @@ bool Partition::isDividedUnasked() {
     return false;
   bool any = false, all = true;
   kernel.walk([&](scf::ForOp loop) {
+    if (loop->hasAttr(tile::withoutCopiesName)) // the version for tensors that cannot be copied
+      return;
     if (llvm::any_of(*loop.getBody(), [](Operation &op) { return isDot(&op); })) {
       any = true;
       all &= isFasterDivided(loop);
@@ -281,10 +281,24 @@ const char *Partition::consider(scf::ForOp loop) {
   return nullptr;
 }
 
+/// Do the registers suffice for the two products to overlap? Between them, a thread of one of four
+/// groups holds both results, and the first one narrowed.
+bool Partition::overlaps(ProductPair &pair) const {
+  auto registers = [](ngpu::WgmmaOp product) {
+    return ngpu::layoutOf(product.getType()).getLayout().size(Axis::Register);
+  };
+  constexpr int64_t mostOfFourGroups = 64; // with blocks of 256x128 and heads of 64, 96, they spill
+  if (options.numWarps == 4)
+    return true;
+  return splitsOfOverlap[options.numWarps / 4].consumer && movesRegisters() &&
+         (options.numWarps == 8 ||
+          registers(pair.first) + registers(pair.second) <= mostOfFourGroups);
+}
+
 /// Two products that overlap give back their blocks at different times.
 void Partition::findStreams(Candidate &one) const {
   std::optional<ProductPair> pair = findProductPair(one.loop);
-  if (pair && !overlaps())
+  if (pair && !overlaps(*pair))
     pair.reset();
   Stream first, second;
   for (tile::DescLoadOp load : one.loads)
@@ -458,7 +472,9 @@ ngpu::WgmmaOp lonelyProduct(scf::ForOp loop) {
 }
 
 /// The consumers' side: loads become slots, which are given back when they have been read.
-void Partition::consume(const Rings &ring, Candidate &one) {
+/// `before`, `after`: what loops of pairs that follow one another pass on.
+void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct *before,
+                        PendingProduct *after) {
   Location loc = one.loop.getLoc();
   Value channel = ring.channels[0], hold;
   if (!one.isPair()) {
@@ -473,7 +489,7 @@ void Partition::consume(const Rings &ring, Candidate &one) {
   one.loop->setAttr(ngpu::specialisedName, rewriter.getUnitAttr());
   if (one.isPair()) {
     one.last = overlapProducts(rewriter, one.loop, {channel, ring.channels[1], one.slot, one.phase},
-                               takesTurns());
+                               takesTurns(), before, after);
     return;
   }
   ngpu::WgmmaOp product = lonelyProduct(one.loop);
@@ -547,8 +563,8 @@ unsigned Partition::run() {
   top.setInsertionPointAfter(rings.back().channels.back().getDefiningOp());
   RegisterSplit split =
       movesRegisters() ? registerSplits[options.numWarps / 4] : RegisterSplit{0, 0};
-  if (split.consumer && llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); }))
-    split = splitOfOverlap;
+  if (llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); }))
+    split = movesRegisters() ? splitsOfOverlap[options.numWarps / 4] : RegisterSplit{0, 0};
   auto parts = ngpu::WarpSpecializeOp::create(
       top, kernel.getLoc(), TypeRange{}, top.getDenseI32ArrayAttr({1}),
       top.getDenseI32ArrayAttr({split.consumer, split.producer}), /*partsCount=*/2);
@@ -578,8 +594,14 @@ unsigned Partition::run() {
     ngpu::TurnStartOp::create(begin, kernel.getLoc());
   }
   for (Rings &ring : rings) {
-    for (Candidate *one : ring.loops)
-      consume(ring, *one);
+    std::optional<PendingProduct> pending;
+    for (auto [i, one] : llvm::enumerate(ring.loops)) {
+      bool passesOn = one->isPair() && i + 1 < ring.loops.size() &&
+                      canPassOn(one->loop, ring.loops[i + 1]->loop);
+      PendingProduct after;
+      consume(ring, *one, pending ? &*pending : nullptr, passesOn ? &after : nullptr);
+      pending = passesOn ? std::optional(after) : std::nullopt;
+    }
     // When the consumers have all that was copied, the producer is done with the buffers too.
     Operation *last = ring.loops.back()->last;
     while (last->getBlock() != &consumers)

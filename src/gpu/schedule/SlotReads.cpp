@@ -133,27 +133,38 @@ State Follower::renamed(const State &state, ValueRange from, ValueRange to) {
   return fresh;
 }
 
-/// Is `op` only reached when the loop that carries `hold`, or whose result it is, has begun an
-/// iteration before?
+/// Is `condition` true only when the loop that carries `hold`, or whose result it is, has begun an
+/// iteration before, or when the hold that this loop begins with is one of a slot?
+bool impliesSlot(Value condition, Value hold) {
+  if (auto either = condition.getDefiningOp<arith::OrIOp>())
+    return impliesSlot(either.getLhs(), hold) && impliesSlot(either.getRhs(), hold);
+  auto test = condition.getDefiningOp<arith::CmpIOp>();
+  if (!test)
+    return false;
+  if (auto arg = dyn_cast<BlockArgument>(hold)) {
+    auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
+    if (!loop)
+      return false;
+    bool later = test.getPredicate() == arith::CmpIPredicate::ne &&
+                 test.getLhs() == loop.getInductionVar() && test.getRhs() == loop.getLowerBound();
+    return later || impliesSlot(condition, loop.getInitArgs()[arg.getArgNumber() - 1]);
+  }
+  auto loop = hold.getDefiningOp<scf::ForOp>();
+  if (!loop)
+    return false;
+  auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  bool runs = test.getPredicate() == less && test.getLhs() == loop.getLowerBound() &&
+              test.getRhs() == loop.getUpperBound();
+  return runs || impliesSlot(condition, loop.getInitArgs()[cast<OpResult>(hold).getResultNumber()]);
+}
+
+/// Is `op` only reached on a condition that implies that `hold` is one of a slot?
 bool behindFirst(Operation *op, Value hold) {
   for (; op; op = op->getParentOp()) {
     auto branch = dyn_cast_or_null<scf::IfOp>(op->getParentOp());
-    if (!branch || op->getParentRegion() != &branch.getThenRegion())
-      continue;
-    auto test = branch.getCondition().getDefiningOp<arith::CmpIOp>();
-    if (!test)
-      continue;
-    if (auto arg = dyn_cast<BlockArgument>(hold)) {
-      auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
-      if (loop && test.getPredicate() == arith::CmpIPredicate::ne &&
-          test.getLhs() == loop.getInductionVar() && test.getRhs() == loop.getLowerBound())
-        return true;
-    } else if (auto loop = hold.getDefiningOp<scf::ForOp>()) {
-      auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
-      if (test.getPredicate() == less && test.getLhs() == loop.getLowerBound() &&
-          test.getRhs() == loop.getUpperBound())
-        return true;
-    }
+    if (branch && op->getParentRegion() == &branch.getThenRegion() &&
+        impliesSlot(branch.getCondition(), hold))
+      return true;
   }
   return false;
 }

@@ -15,6 +15,9 @@
 // The matrix unit and the copy engine see shared memory through another proxy: before the barrier
 // that orders ordinary writes with their accesses every writing thread runs `fence_async`.
 //
+// Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and
+// the pass that made them has put barriers of the group and fences.
+//
 // An atomic operation that releases is done by one thread for the whole block when it is a scalar
 // one: a barrier before it orders the global accesses of all threads before.
 #include "gpu/Passes.h"
@@ -143,9 +146,16 @@ private:
   llvm::MapVector<Operation *, Decision> decisions;
 };
 
+Interval bytesOfAlloc(ngpu::LocalAllocOp alloc) {
+  int64_t start = *alloc.getOffset();
+  return {start, start + alloc.getType().getBytes()};
+}
+
 Intervals Barriers::bytesOf(Value buffer) const {
   Intervals result;
   for (const BufferPart &part : uses.parts(buffer)) {
+    if (part.root->hasAttr(ngpu::byGroupName))
+      continue;
     int64_t start = part.root->getAttrOfType<IntegerAttr>("offset").getInt() + part.offset;
     result.add(Interval{start, start + part.bytes});
   }
@@ -176,7 +186,7 @@ Interval footprint(func::FuncOp function) {
   function.walk([&](Operation *op) {
     Interval one = scratchOf(op);
     if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op)) {
-      one = {int64_t(*alloc.getOffset()), int64_t(*alloc.getOffset()) + alloc.getType().getBytes()};
+      one = bytesOfAlloc(alloc);
     } else if (auto call = dyn_cast<func::CallOp>(op)) {
       auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
       if (callee && !callee.isExternal())
@@ -265,6 +275,10 @@ void Barriers::visitAccess(Operation *op, State &state) {
       .Case([&](ngpu::LocalAllocOp alloc) {
         if (alloc.getSrc())
           write(alloc.getResult());
+        if (alloc->hasAttr(ngpu::byGroupName)) { // who had the bytes before must be done
+          writes.add(bytesOfAlloc(alloc));
+          order(op, state, reads, writes);
+        }
       })
       .Case<ngpu::LocalStoreOp, ngpu::MBarrierInitOp, ngpu::MBarrierInvalOp>(
           [&](auto) { write(op->getOperands()); })

@@ -259,6 +259,11 @@ LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribut
       return op->emitOpError() << "`" << name << "` is a mark of a loop";
     return success();
   }
+  if (name == byGroupName) {
+    if (!isa<LocalAllocOp>(op) || !isa<UnitAttr>(attribute.getValue()))
+      return op->emitOpError() << "`" << name << "` is a mark of a buffer";
+    return success();
+  }
   bool isFunction = isa<func::FuncOp>(op), ofFunction = llvm::is_contained(ofFunctions, name);
   if (!ofFunction && name != scratchName)
     return op->emitOpError() << "the ngpu dialect has no attribute `" << name << "`";

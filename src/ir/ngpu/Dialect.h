@@ -62,6 +62,9 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 unsigned warpCount(mlir::Operation *op);
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
+/// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by
+/// `group_barrier`: no barrier of the block is needed for it.
+constexpr llvm::StringLiteral byGroupName = "ngpu.by_group";
 /// The warps that parts of warp_specialize have in a kernel besides its own.
 struct FurtherWarps {
   llvm::SmallVector<unsigned> first; ///< of each part, counted from the block's first warp

@@ -105,6 +105,12 @@ def NGPU_BarrierOp : NGPU_Op<"barrier", [MemoryEffects<[MemRead<NGPU_SharedMemor
   let assemblyFormat = "(`id` $id^)? (`warps` $warps^)? attr-dict";
 }
 
+def NGPU_GroupBarrierOp : NGPU_Op<"group_barrier", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "the four warps of each group of the region wait for one another; orders their accesses to shared memory";
+  let description = "Groups do not wait for other groups. The region has four warps or a multiple of that.";
+  let assemblyFormat = "attr-dict";
+}
+
 def NGPU_FenceAsyncOp : NGPU_Op<"fence_async", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "earlier ordinary writes to shared memory are seen by later asynchronous ones (fence.proxy.async)";
   let description = [{
@@ -235,17 +241,23 @@ def NGPU_TmaLoadOp : NGPU_Op<"tma_load", [AttrSizedOperandSegments]> {
 
 def NGPU_TmaStoreOp : NGPU_Op<"tma_store"> {
   let summary = "the copy engine writes a buffer to a box of a tensor; one bulk group";
-  let description = "With `reduce`: combines into memory. `fence_async` and a barrier come before.";
+  let description = [{
+    With `reduce`: combines into memory. `fence_async` and a barrier come before. With `chunk`: one thread of each group of four
+    warps stores what the group has written, as a bulk group of its own. Of every 2 or more chunks of so many rows
+    that follow one another, one for each group, each group has one; the buffer's layout is `chunkedLayout`, and the boxes of the map
+    have `chunk` rows.
+  }];
   let arguments = (ins NGPU_Map:$map, Variadic<I32>:$coords,
                        Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$buffer,
-                       OptionalAttr<Tile_AtomicKind>:$reduce);
-  let assemblyFormat = "$buffer `to` $map `[` $coords `]` (`reduce` $reduce^)? attr-dict `:` type($buffer)";
+                       OptionalAttr<Tile_AtomicKind>:$reduce, OptionalAttr<I32Attr>:$chunk);
+  let assemblyFormat = "$buffer `to` $map `[` $coords `]` (`reduce` $reduce^)? (`chunk` $chunk^)? attr-dict `:` type($buffer)";
 }
 
 def NGPU_TmaStoreWaitOp : NGPU_Op<"tma_store_wait", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "waits until at most `pending` bulk groups still read shared memory (all of them written: `complete`)";
-  let arguments = (ins I32Attr:$pending, UnitAttr:$complete);
-  let assemblyFormat = "$pending (`complete` $complete^)? attr-dict";
+  let description = "The thread that issues stores waits for its own. `each_group`: one thread of each group of four warps does.";
+  let arguments = (ins I32Attr:$pending, UnitAttr:$complete, UnitAttr:$each_group);
+  let assemblyFormat = "$pending (`complete` $complete^)? (`each_group` $each_group^)? attr-dict";
 }
 
 //===--- matrix units -----------------------------------------------------------------------------------===//
@@ -343,6 +355,17 @@ def NGPU_TurnTakeOp : NGPU_Op<"turn_take", [MemoryEffects<[MemRead<NGPU_SharedMe
 def NGPU_TurnPassOp : NGPU_Op<"turn_pass", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "gives the turn to the next group; does not wait";
   let assemblyFormat = "attr-dict";
+}
+
+def NGPU_AnyInWarpOp : NGPU_Op<"any_in_warp", [MemoryEffects<[MemRead<NGPU_SharedMemory>]>]> {
+  let summary = "does a thread of this warp have a true value?";
+  let description = [{
+    The result differs between warps, unlike other scalars. It is only for branches in which a warp does nothing together with
+    other warps. The effect keeps the op where it is.
+  }];
+  let arguments = (ins Tile_TensorOf<[I1]>:$values);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
 }
 
 //===--- channels ---------------------------------------------------------------------------------------===//

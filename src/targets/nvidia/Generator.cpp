@@ -65,6 +65,11 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
                       : specialise == "never" ? gpu::Specialise::Never
                                               : gpu::Specialise::AsAsked;
+  const std::string &stores = Settings::current().overlapStores;
+  result.overlapStores = stores == "groups"  ? gpu::OverlapStores::Groups
+                         : stores == "never" ? gpu::OverlapStores::Never
+                                             : gpu::OverlapStores::Waits;
+  result.skipScaling = Settings::current().skipScaling;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
   result.explanation = options.explanation;

@@ -191,6 +191,25 @@ func.func @other_proxy(%x: !t) attributes {tile.kernel} {
   return
 }
 
+// A buffer whose parts belong to groups of warps takes over its bytes behind a barrier; its accesses are the groups' own affair.
+// CHECK-LABEL: func.func @by_group
+// CHECK:         ngpu.local_load
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_alloc {{.*}}ngpu.by_group
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         ngpu.group_barrier
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @by_group(%x: !t) -> !t attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %y = ngpu.local_load %a : !b -> !t
+  %b = ngpu.local_alloc <512xf32, #m> {ngpu.by_group}
+  ngpu.local_store %x, %b : !t, !b
+  ngpu.group_barrier
+  ngpu.local_store %y, %b : !t, !b
+  return %y : !t
+}
+
 // An mbarrier is seen by other threads after a barrier, and its bytes are free after one.
 // CHECK-LABEL: func.func @mbarrier
 // CHECK:         ngpu.mbarrier_init

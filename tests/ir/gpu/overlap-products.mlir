@@ -80,7 +80,20 @@ func.func @attention(%q: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name
 // CHECK-COUNT-2: ngpu.channel readers
 // CHECK-NOT: ngpu.channel readers
 // CHECK: %[[FIRST:.*]]:6 = scf.for
-// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %{{.*}} = %[[FIRST]]#1, %{{.*}} = %[[FIRST]]#2, {{.*}})
+// The second product of its last iteration is issued by the loop behind it.
+// CHECK: ngpu.specialised
+// CHECK-NOT: ngpu.wgmma
+// CHECK: %[[RAN:.*]] = arith.cmpi slt
+// CHECK-NOT: ngpu.wgmma
+// CHECK: scf.for %[[J:.*]] = %[[FROM:.*]] to {{.*}} iter_args(%{{.*}} = %[[FIRST]]#0, %{{.*}} = %[[FIRST]]#1, %{{.*}} = %[[FIRST]]#2, %{{.*}} = %[[FIRST]]#3, %{{.*}} = %[[FIRST]]#4, %{{.*}} = %[[FIRST]]#5)
+// CHECK: %[[LATER:.*]] = arith.cmpi ne, %[[J]], %[[FROM]]
+// CHECK: %[[EITHER:.*]] = arith.ori %[[LATER]], %[[RAN]]
+// CHECK: scf.if %[[EITHER]]
+// CHECK: scf.yield
+// CHECK: ngpu.specialised
+// CHECK: %[[LAST:.*]] = arith.cmpi slt
+// CHECK: %[[ANY:.*]] = arith.ori %[[LAST]], %[[RAN]]
+// CHECK: scf.if %[[ANY]]
 // CHECK: ngpu.local_dealloc
 // CHECK: }, {
 // CHECK: %[[PUT:.*]]:2 = scf.for

@@ -56,6 +56,16 @@ TEST_F(FitKernelTest, GivesUpItsOwnChoicesInOrder) {
   EXPECT_FALSE(nextConcession({true, 1, false}, 0, false));
 }
 
+TEST_F(FitKernelTest, StoresGiveUpTheirBufferFirst) {
+  auto next = nextConcession({}, 3, true, /*storesOverlap=*/true);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->overlappedStores);
+  EXPECT_FALSE(next->largeConversions);
+  next = nextConcession(*next, 3, true, /*storesOverlap=*/false);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->overlappedStores && next->largeConversions);
+}
+
 TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
   auto module = parseSourceString<ModuleOp>(product, &context);
   ASSERT_TRUE(module);

@@ -73,7 +73,27 @@ void CopyEngine::forBox(const SimulatedMap &map, uint64_t at, ArrayRef<int64_t> 
   }
 }
 
-std::string CopyEngine::run(StringRef text, function_ref<uint64_t(unsigned)> operand) {
+std::string CopyEngine::waitForStores(unsigned thread, unsigned pending) {
+  Stores &its = stores[thread];
+  std::string wrong;
+  erase_if(its.pending, [&](const Store &store) {
+    if (store.group + pending >= its.groups)
+      return false;
+    if (!std::equal(store.bytes.begin(), store.bytes.end(),
+                    shared.begin() + (store.at - sharedBase)))
+      wrong = "bytes from " + std::to_string(store.at - sharedBase) +
+              " on change while the copy engine reads them";
+    forBox(*store.map, store.at, store.coords, [&](uint64_t place, uint64_t to) {
+      if (to)
+        *reinterpret_cast<uint8_t *>(to) = shared[place - sharedBase];
+    });
+    return true;
+  });
+  return wrong;
+}
+
+std::string CopyEngine::run(unsigned thread, StringRef text,
+                            function_ref<uint64_t(unsigned)> operand) {
   auto last = [&] {
     int64_t number = 0;
     text.rsplit(", ").second.trim("; ").getAsInteger(10, number);
@@ -92,8 +112,15 @@ std::string CopyEngine::run(StringRef text, function_ref<uint64_t(unsigned)> ope
     return arrive(operand(0), 1, last());
   if (text.starts_with("mbarrier.arrive"))
     return arrive(operand(0), last(), 0);
+  if (text.starts_with("cp.async.bulk.commit_group"))
+    return ++stores[thread].groups, "";
+  if (text.starts_with("cp.async.bulk.wait_group")) {
+    unsigned pending = 0;
+    text.rsplit(' ').second.trim("; ").getAsInteger(10, pending);
+    return waitForStores(thread, pending);
+  }
   if (!text.consume_front("cp.async.bulk.tensor."))
-    return ""; // groups of stores: these are done when they are issued
+    return "";
   bool loads = text.contains(".shared::cluster.global");
   if (!loads && !text.contains(".global.shared::cta"))
     return "the simulator does not know: " + text.str();
@@ -111,10 +138,10 @@ std::string CopyEngine::run(StringRef text, function_ref<uint64_t(unsigned)> ope
   if (at < sharedBase || begin + size > shared.size() || at % 128)
     return "a box beyond shared memory or misaligned, at byte " + std::to_string(begin);
   if (!loads) {
-    forBox(*map, at, coords, [&](uint64_t place, uint64_t to) {
-      if (to)
-        *reinterpret_cast<uint8_t *>(to) = shared[place - sharedBase];
-    });
+    Stores &its = stores[thread];
+    auto first = shared.begin() + begin;
+    its.pending.push_back(
+        {map, at, {coords.begin(), coords.end()}, its.groups, {first, first + size}});
     return "";
   }
   ++copies;

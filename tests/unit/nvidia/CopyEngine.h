@@ -2,8 +2,11 @@
 //
 // A copy to shared memory is over as late as it may be: when nobody else can go on. The bytes that
 // it will change are spoilt at once, so that who reads them too early, or still reads what was
-// there before, computes nonsense.
+// there before, computes nonsense. A copy to global memory is under way until the thread that has
+// issued it waits for it, which is over when nobody else can go on: its bytes must not change from
+// the one to the other.
 #pragma once
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <array>
@@ -32,12 +35,21 @@ public:
   static bool knows(llvm::StringRef text);
   /// Is it a wait for an mbarrier?
   static bool isWait(llvm::StringRef text) { return text.contains("mbarrier.try_wait"); }
-  /// Does it; empty, or what is wrong.
-  std::string run(llvm::StringRef text, llvm::function_ref<uint64_t(unsigned)> operand);
+  /// Is it a wait for copies to global memory?
+  static bool isStoreWait(llvm::StringRef text) {
+    return text.starts_with("cp.async.bulk.wait_group");
+  }
+  /// Does it for a thread; empty, or what is wrong.
+  std::string run(unsigned thread, llvm::StringRef text,
+                  llvm::function_ref<uint64_t(unsigned)> operand);
   /// Has the phase of that parity completed? `wrong`: not an mbarrier.
   bool completed(uint64_t barrier, uint64_t parity, std::string &wrong) const;
   /// Ends the oldest copy under way; false: there is none.
   bool finishOne();
+  /// Are there copies to global memory that nobody has waited for?
+  bool isStoring() const {
+    return llvm::any_of(stores, [](auto &each) { return !each.second.pending.empty(); });
+  }
   /// Called with the bytes that a copy is going to change, from the start of shared memory on.
   std::function<std::string(uint64_t begin, uint64_t end)> onWrite;
 
@@ -52,6 +64,20 @@ private:
     uint64_t barrier = 0;
     std::vector<std::pair<uint64_t, uint8_t>> bytes; ///< place and value
   };
+  struct Store {
+    const SimulatedMap *map;
+    uint64_t at;
+    std::vector<int64_t> coords;
+    unsigned group;
+    std::vector<uint8_t> bytes; ///< as they were when it was issued
+  };
+  /// Of one thread.
+  struct Stores {
+    unsigned groups = 0; ///< committed
+    std::vector<Store> pending;
+  };
+  /// Ends the thread's stores except those of its `pending` last groups; empty, or what is wrong.
+  std::string waitForStores(unsigned thread, unsigned pending);
   std::string arrive(uint64_t barrier, int64_t count, int64_t bytes);
   void settle(Barrier &barrier);
   /// Calls `each(byte of shared memory, address in global memory or 0)` for all bytes of a box.
@@ -62,6 +88,7 @@ private:
   uint64_t sharedBase;
   std::map<uint64_t, Barrier> barriers;
   std::vector<Copy> underWay;
+  std::map<unsigned, Stores> stores; ///< by thread
 };
 
 } // namespace nereid::test

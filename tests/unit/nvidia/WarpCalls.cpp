@@ -361,13 +361,14 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
     thread.waiting = &call;
     return true;
   }
-  if (CopyEngine::isWait(text)) {
+  if (CopyEngine::isWait(text) || CopyEngine::isStoreWait(text)) {
     thread.waiting = &call;
     return true;
   }
   if (CopyEngine::knows(text)) {
-    std::string wrong = engine.run(
-        text, [&](unsigned number) { return get(thread, call.getArgOperand(number))[0]; });
+    std::string wrong = engine.run(thread.id, text, [&](unsigned number) {
+      return get(thread, call.getArgOperand(number))[0];
+    });
     return wrong.empty() || fail(wrong);
   }
   if (text.empty() || text.starts_with("fence") || text.starts_with("//"))

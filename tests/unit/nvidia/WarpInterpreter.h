@@ -127,6 +127,10 @@ struct WarpSimulator::Interpreter {
   /// By the number of a barrier of some warps: threads that have arrived without waiting.
   std::map<uint64_t, uint64_t> arrived;
   bool runBarriers(std::vector<Thread> &threads);
+  /// The text of the wait for copies to global memory at which a thread is; empty: it is not.
+  static llvm::StringRef storeWaitOf(const Thread &thread);
+  /// Ends the first of these waits; false: there is none, or the copy was disturbed.
+  bool endStoreWait(std::vector<Thread> &threads);
   /// Nobody can go on: says what they wait for.
   bool failAsStuck(std::vector<Thread> &threads);
   /// Of four warps.

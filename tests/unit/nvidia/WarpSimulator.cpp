@@ -148,6 +148,11 @@ bool WarpSimulator::Interpreter::runWarp(MutableArrayRef<Thread> warp) {
   case Intrinsic::nvvm_shfl_sync_up_i32:
     shuffle([](unsigned lane, uint64_t by) { return lane >= by ? lane - unsigned(by) : lane; });
     break;
+  case Intrinsic::nvvm_vote_any_sync: {
+    bool any = any_of(warp, [&](Thread &thread) { return argument(thread, 1) & 1; });
+    results.fill({uint64_t(any)});
+    break;
+  }
   case Intrinsic::nvvm_redux_sync_add:
     redux([](U a, U b) { return a + b; });
     break;
@@ -267,6 +272,22 @@ bool WarpSimulator::Interpreter::failAsStuck(std::vector<Thread> &threads) {
   return fail("warps wait at different barriers");
 }
 
+StringRef WarpSimulator::Interpreter::storeWaitOf(const Thread &thread) {
+  auto *code = thread.waiting ? dyn_cast<InlineAsm>(thread.waiting->getCalledOperand()) : nullptr;
+  StringRef text = code ? StringRef(code->getAsmString()).trim() : StringRef();
+  return CopyEngine::isStoreWait(text) ? text : StringRef();
+}
+
+bool WarpSimulator::Interpreter::endStoreWait(std::vector<Thread> &threads) {
+  auto found = find_if(threads, [](Thread &thread) { return !storeWaitOf(thread).empty(); });
+  if (found == threads.end())
+    return false;
+  std::string wrong =
+      engine.run(found->id, storeWaitOf(*found), [](unsigned) -> uint64_t { return 0; });
+  found->waiting = nullptr;
+  return wrong.empty() || fail(wrong);
+}
+
 bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
   engine.onWrite = [&](uint64_t begin, uint64_t end) -> std::string {
     for (Thread &thread : threads)
@@ -283,10 +304,13 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
         return false;
     unsigned ended = count_if(threads, [](const Thread &thread) { return thread.done; });
     if (ended == threads.size())
-      return true;
+      return engine.isStoring() ? fail("the block ends before the copy engine has read a buffer")
+                                : true;
     bool warpsMoved = false;
     for (unsigned warp = 0; warp < threads.size(); warp += 32) {
       MutableArrayRef<Thread> lanes(threads.data() + warp, 32);
+      if (any_of(lanes, [](Thread &thread) { return !storeWaitOf(thread).empty(); }))
+        continue;
       for (Thread &thread : lanes)
         if (thread.waiting != lanes[0].waiting)
           return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
@@ -323,8 +347,8 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
         return false;
       warpsMoved = true;
     }
-    if (!warpsMoved && !runBarriers(threads) && !engine.finishOne())
-      return failAsStuck(threads);
+    if (!warpsMoved && !runBarriers(threads) && !engine.finishOne() && !endStoreWait(threads))
+      return sim.error.empty() ? failAsStuck(threads) : false;
   }
 }
 

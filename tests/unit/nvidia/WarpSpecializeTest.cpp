@@ -18,6 +18,7 @@ enum class Shape { Plain, Tiles, Branch };
 struct Problem {
   Shape shape = Shape::Plain;
   int blockM = 64, cols = 64, tiles = 1, k = 192, warps = 4, stages = 3;
+  gpu::OverlapStores stores = gpu::OverlapStores::Waits;
   int rows() const { return blockM * tiles; }
 };
 
@@ -84,6 +85,7 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
   options.numWarps = p.warps;
   options.numStages = p.stages;
   options.specialise = specialise;
+  options.overlapStores = p.stores;
   options.verify = true;
   // A stride of whole 16 bytes; K may be anything.
   int64_t stride = (p.k + 7) / 8 * 8;
@@ -153,13 +155,44 @@ TEST(WarpSpecialize, TheTurnIsCarriedFromTileToTile) {
   expectRight({Shape::Branch, 64, 64, 5, 128, 4, 3});
 }
 
-//===--- faults ------------------------------------------------------------------------------===//
+//===--- stores ------------------------------------------------------------------------------===//
 
 template <typename Op> SmallVector<Op> opsIn(func::FuncOp kernel, unsigned part) {
   SmallVector<Op> found;
   ngpu::warpSpecializeOf(kernel).getParts()[part].walk([&](Op op) { found.push_back(op); });
   return found;
 }
+
+constexpr auto kWaits = gpu::OverlapStores::Waits, kGroups = gpu::OverlapStores::Groups,
+               kNever = gpu::OverlapStores::Never;
+
+TEST(WarpSpecialize, StoresOverlapWithTheNextTile) {
+  for (auto stores : {kNever, kWaits, kGroups})
+    for (int k : {0, 64, 320}) {
+      expectRight({Shape::Tiles, 128, 64, 4, k, 8, 3, stores});
+      expectRight({Shape::Branch, 128, 64, 5, k, 8, 2, stores});
+    }
+}
+
+TEST(WarpSpecialize, GroupsHaveSeveralChunksOfRows) {
+  expectRight({Shape::Tiles, 256, 32, 3, 128, 8, 3, kGroups});
+  expectRight({Shape::Plain, 256, 32, 1, 128, 16, 2, kNever});
+  expectRight({Shape::Plain, 256, 32, 1, 128, 16, 2, kGroups});
+}
+
+TEST(WarpSpecialize, GroupsDoNotMeetInALoopOverTiles) {
+  run({Shape::Tiles, 128, 64, 3, 128, 8, 3, kGroups}, [](func::FuncOp kernel) {
+    EXPECT_EQ(opsIn<ngpu::BarrierOp>(kernel, 0).size(), 0u);
+    EXPECT_EQ(opsIn<ngpu::GroupBarrierOp>(kernel, 0).size(), 2u);
+  });
+}
+
+/// A group that is late reads blocks that the other one has read long ago.
+TEST(WarpSpecialize, AGroupMayBeATileAhead) {
+  expectRight({Shape::Tiles, 128, 64, 6, 64, 8, 4, kGroups});
+}
+
+//===--- faults ------------------------------------------------------------------------------===//
 
 const Problem kSeven = {Shape::Plain, 64, 64, 1, 64 * 7, 4, 3};
 
@@ -205,6 +238,43 @@ TEST(WarpSpecialize, ReleaseBeforeTheProductHasEndedIsFound) {
   });
   EXPECT_NE(outcome.error.find("which a product in flight reads"), std::string::npos)
       << outcome.error;
+}
+
+void expectChangedBytes(const Problem &p, llvm::function_ref<void(func::FuncOp)> change) {
+  Outcome outcome = run(p, change);
+  EXPECT_NE(outcome.error.find("change while the copy engine reads them"), std::string::npos)
+      << outcome.error;
+}
+
+/// In a loop over tiles, per store: a wait, a barrier, the writes, a barrier, the store.
+TEST(WarpSpecialize, MissingWaitForAStoreIsFound) {
+  for (auto stores : {kWaits, kGroups})
+    expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, stores}, [](func::FuncOp kernel) {
+      opsIn<ngpu::TmaStoreWaitOp>(kernel, 0)[0].erase();
+    });
+}
+
+TEST(WarpSpecialize, WritingBeforeTheStoreIsWaitedForIsFound) {
+  expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kWaits},
+                     [](func::FuncOp kernel) { opsIn<ngpu::BarrierOp>(kernel, 0)[0].erase(); });
+  expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kGroups}, [](func::FuncOp kernel) {
+    opsIn<ngpu::GroupBarrierOp>(kernel, 0)[0].erase();
+  });
+}
+
+TEST(WarpSpecialize, StoringBeforeTheGroupHasWrittenIsFound) {
+  expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kGroups}, [](func::FuncOp kernel) {
+    opsIn<ngpu::GroupBarrierOp>(kernel, 0)[1].erase();
+  });
+}
+
+TEST(WarpSpecialize, EndingBeforeAStoreIsWaitedForIsFound) {
+  for (auto stores : {kWaits, kGroups}) {
+    Outcome outcome = run({Shape::Tiles, 128, 64, 3, 128, 8, 3, stores}, [](func::FuncOp kernel) {
+      opsIn<ngpu::TmaStoreWaitOp>(kernel, 0)[1].erase();
+    });
+    EXPECT_NE(outcome.error.find("the block ends before"), std::string::npos) << outcome.error;
+  }
 }
 
 } // namespace

@@ -131,22 +131,26 @@ void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
 
 /// Calls `each(address in shared memory, coordinates innermost first)` for every box of a transfer.
 template <typename Each>
-void forBoxes(Emitter &e, ngpu::BufferType buffer, Value base, OperandRange coords, Each each) {
-  gpu::TmaBox box = gpu::tmaBox(buffer);
+void forBoxes(Emitter &e, const gpu::TmaBox &box, llvm::Value *base,
+              llvm::ArrayRef<llvm::Value *> coords, Each each) {
   unsigned rank = box.box.size(), leading = coords.size() - rank;
   for (const gpu::TmaBox::Part &part : box.parts) {
-    llvm::Value *address = addressOf(e, base);
+    llvm::Value *address = base;
     if (part.byteOffset)
       address = e.b.CreateAdd(address, e.i32(part.byteOffset));
     Values at;
     for (unsigned i = coords.size(); i-- > 0;) {
-      llvm::Value *coord = e.scalar(coords[i]);
+      llvm::Value *coord = coords[i];
       if (i >= leading && part.start[i - leading])
         coord = e.b.CreateAdd(coord, e.i32(part.start[i - leading]));
       at.push_back(coord);
     }
     each(address, at);
   }
+}
+
+Values scalars(Emitter &e, OperandRange values) {
+  return llvm::map_to_vector<8>(values, [&](Value value) { return e.scalar(value); });
 }
 
 std::string coordinateList(unsigned rank, unsigned first) {
@@ -177,7 +181,8 @@ void emitTmaLoad(Emitter &e, ngpu::TmaLoadOp op) {
   llvm::Value *condition = both(e, e.isFirstThread(), predicateOf(e, op.getPredicate()));
   e.when(condition, [&] {
     llvm::Value *map = e.scalar(op.getMap()), *barrier = addressOf(e, op.getBarrier());
-    forBoxes(e, op.getBuffer().getType(), op.getBuffer(), op.getCoords(),
+    forBoxes(e, gpu::tmaBox(op.getBuffer().getType()), addressOf(e, op.getBuffer()),
+             scalars(e, op.getCoords()),
              [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
                Values args = {address, map, barrier};
                args.append(at.begin(), at.end());
@@ -213,6 +218,39 @@ llvm::StringRef reductionName(tile::AtomicKind kind) {
   return "";
 }
 
+llvm::Value *groupOf(Emitter &e) {
+  return e.b.CreateLShr(e.uniformWarpId(), 2);
+}
+
+/// Threads of a group of four warps.
+constexpr unsigned groupThreads = 128;
+
+/// The thread that issues and waits for stores: of the region, or of each group.
+llvm::Value *storingThread(Emitter &e, bool eachGroup) {
+  if (!eachGroup)
+    return e.isFirstThread();
+  return e.b.CreateICmpEQ(e.b.CreateAnd(e.threadId(), e.i32(groupThreads - 1)), e.i32(0));
+}
+
+/// The same for the boxes that this group stores, with `op.chunk`.
+template <typename Each> void forChunks(Emitter &e, ngpu::TmaStoreOp op, Each each) {
+  ngpu::BufferType type = op.getBuffer().getType();
+  int64_t chunk = *op.getChunk(), groups = e.warpCount() / 4;
+  int64_t chunks = type.getShape()[0] / chunk / groups; // of a group
+  unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
+  gpu::TmaBox box = gpu::tmaBox({chunk, type.getShape()[1]}, bits);
+  llvm::Value *group = groupOf(e);
+  llvm::Value *base = e.b.CreateAdd(addressOf(e, op.getBuffer()),
+                                    e.b.CreateMul(group, e.i32(type.getBytes() / groups)));
+  Values coords = scalars(e, op.getCoords());
+  coords[0] = e.b.CreateAdd(coords[0], e.b.CreateMul(group, e.i32(chunk)));
+  for (int64_t number = 0; number < chunks; ++number) {
+    uint32_t bytes = number * type.getBytes() / groups / chunks;
+    forBoxes(e, box, e.b.CreateAdd(base, e.i32(bytes)), coords, each);
+    coords[0] = e.b.CreateAdd(coords[0], e.i32(chunk * groups));
+  }
+}
+
 void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
   unsigned rank = op.getCoords().size();
   std::string dims = std::to_string(rank) + "d.global.shared::cta.";
@@ -225,14 +263,18 @@ void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
   }
   text += " [$0, " + coordinateList(rank, 2) + "], [$1];";
   std::string constraints = "l,r" + repeated("r", rank);
-  e.when(e.isFirstThread(), [&] {
+  e.when(storingThread(e, op.getChunk().has_value()), [&] {
     llvm::Value *map = e.scalar(op.getMap());
-    forBoxes(e, op.getBuffer().getType(), op.getBuffer(), op.getCoords(),
-             [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
-               Values args = {map, address};
-               args.append(at.begin(), at.end());
-               statement(e, text, constraints, args);
-             });
+    auto store = [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
+      Values args = {map, address};
+      args.append(at.begin(), at.end());
+      statement(e, text, constraints, args);
+    };
+    if (op.getChunk())
+      forChunks(e, op, store);
+    else
+      forBoxes(e, gpu::tmaBox(op.getBuffer().getType()), addressOf(e, op.getBuffer()),
+               scalars(e, op.getCoords()), store);
     statement(e, "cp.async.bulk.commit_group;", "", {});
   });
 }
@@ -240,14 +282,22 @@ void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
 //===--- turns of the groups of four warps
 //-----------------------------------------------------===//
 
-/// The named barrier of the first group; the others' follow. Lower ones belong to parts.
+/// The named barrier of the first group; the others' follow. Lower ones belong to parts, higher
+/// ones to `group_barrier`.
 constexpr unsigned firstTurnBarrier = 8;
 
 /// One group passes the turn to another.
-constexpr unsigned turnThreads = 2 * 128;
+constexpr unsigned turnThreads = 2 * groupThreads;
 
-llvm::Value *groupOf(Emitter &e) {
-  return e.b.CreateLShr(e.uniformWarpId(), 2);
+/// The named barrier of the first group, within which its warps wait for one another.
+constexpr unsigned firstGroupBarrier = 12;
+
+/// A group that is alone is the region, whose barrier 0 it may use.
+void meetGroup(Emitter &e) {
+  if (e.warpCount() == 4)
+    return e.barrier();
+  e.intrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count,
+              {e.b.CreateAdd(groupOf(e), e.i32(firstGroupBarrier)), e.i32(groupThreads)});
 }
 
 void arriveForTurn(Emitter &e, llvm::Value *group) {
@@ -269,6 +319,13 @@ void passTurn(Emitter &e) {
 void startTurns(Emitter &e) {
   e.when(e.b.CreateICmpEQ(groupOf(e), e.i32(e.warpCount() / 4 - 1)),
          [&] { arriveForTurn(e, e.i32(0)); });
+}
+
+void emitAnyInWarp(Emitter &e, ngpu::AnyInWarpOp op) {
+  llvm::Value *any = e.b.getFalse();
+  for (llvm::Value *each : e.get(op.getValues()))
+    any = e.b.CreateOr(any, each);
+  e.set(op.getResult(), {e.intrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {e.i32(~0u), any})});
 }
 
 } // namespace
@@ -294,6 +351,8 @@ bool emitAsync(Emitter &e, Operation *op) {
               "~{memory}", {}, true, true);
         return true;
       })
+      .Case([&](AnyInWarpOp op) { return emitAnyInWarp(e, op), true; })
+      .Case([&](GroupBarrierOp) { return meetGroup(e), true; })
       .Case([&](TurnStartOp) { return startTurns(e), true; })
       .Case([&](TurnTakeOp) { return takeTurn(e), true; })
       .Case([&](TurnPassOp) { return passTurn(e), true; })
@@ -363,7 +422,7 @@ bool emitAsync(Emitter &e, Operation *op) {
       .Case([&](TmaLoadOp op) { return emitTmaLoad(e, op), true; })
       .Case([&](TmaStoreOp op) { return emitTmaStore(e, op), true; })
       .Case([&](TmaStoreWaitOp op) {
-        e.when(e.isFirstThread(), [&] {
+        e.when(storingThread(e, op.getEachGroup()), [&] {
           std::string read = op.getComplete() ? " " : ".read ";
           statement(e, "cp.async.bulk.wait_group" + read + std::to_string(op.getPending()) + ";",
                     "~{memory}", {});

@@ -1,0 +1,33 @@
+// Stores by the copy engine in kernels whose warps are divided: what follows a store does not wait
+// for it. See docs/warp-specialisation.md.
+#pragma once
+#include "gpu/Options.h"
+#include "ir/ngpu/Dialect.h"
+#include "kernel_abi/TensorMapPlan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace nereid::gpu {
+
+/// Rewrites stores of the consumers' part of a divided kernel, all of which share one buffer:
+///
+///     for tiles:   ...products...                      (shown for a loop around the store)
+///                  wait until the engine has read the buffer; barrier
+///                  write the tile to the buffer; fence; barrier
+///                  one thread starts the store
+///     wait until the engine has read the buffer
+///
+/// So the engine reads the buffer under the next tile's products. With OverlapStores::Groups, where
+/// groups of four warps have rows of their own, each group does all of this by itself, with
+/// barriers of the group: groups may be at different tiles. The boxes of the map in `plans` then
+/// are those of a group.
+///
+/// Taken are the stores that need not be complete, as far as `mayMeetAgain` says, if one of them is
+/// in a loop and their blocks have one type: the buffer lives as long as the slots of the products'
+/// blocks. `plans` may be empty: then groups do not store by themselves. True: some stores have
+/// been rewritten.
+bool overlapStores(mlir::func::FuncOp kernel, const GpuOptions &options,
+                   llvm::MutableArrayRef<TensorMapPlan> plans,
+                   llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain);
+
+} // namespace nereid::gpu

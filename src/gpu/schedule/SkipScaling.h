@@ -1,0 +1,16 @@
+// Attention multiplies an accumulator by exp2(m - m'), where m' >= m is the new maximum of a row.
+// Where no row of a warp has a new maximum these factors are all 1, and the warp can leave the
+// multiplications out: the result is the same, bit for bit.
+#pragma once
+#include "gpu/Options.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace nereid::gpu {
+
+/// With `options.skipScaling`: in loops with wgmma, a product of a tensor and broadcast factors
+/// exp(old - new) or exp2(old - new), where the loop carries `old` and `new` is its next value, is
+/// done in a branch, which a warp takes if one of its factors is not 1. Runs on IR with layouts.
+void skipScaling(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+} // namespace nereid::gpu
