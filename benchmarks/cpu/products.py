@@ -1,10 +1,10 @@
 """Matrix products of the CPU target beside PyTorch's (MKL and oneDNN, results preallocated): correctness against float64, then the ratio.
 
-    python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,2048] [--rounds 30] [--markdown]
+    python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,4096x4096x512] [--rounds 30] [--markdown] [--all] [--blocks 256x256x256]
 
-Each product is the tutorial's kernel with the blocks of `BLOCKS`; the fastest counts. Calls of all configurations and of PyTorch are taken in
-turns, and the smallest time of each counts, so that other work on the machine disturbs little. With `--peak` (GFLOP/s of one thread for fp32) the
-share of it is printed, too. Status 1 when a result is wrong.
+Each product is the tutorial's kernel with the blocks of `BLOCKS` or `--blocks`, the fastest counts; sizes are M x N x K, or one number for all. Configurations and PyTorch take turns of three
+calls each, and the smallest time of each counts, so that other work on the machine disturbs little, threads of the one before that still spin included. With `--peak` (GFLOP/s of one thread for fp32) the
+share of it is printed, too; with `--all` the time of each configuration. Status 1 when a result is wrong.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import nereid  # noqa: E402
 import nereid.language as tl  # noqa: E402
 import seed  # noqa: E402
 
-BLOCKS = [(128, 128, 64), (128, 128, 128), (128, 256, 64), (128, 256, 128), (64, 256, 256)]
+BLOCKS = [(128, 128, 64), (128, 128, 128), (128, 256, 64), (128, 256, 128), (64, 256, 256), (128, 128, 512), (256, 256, 256), (256, 256, 512)]
 
 
 @nereid.jit
@@ -39,23 +39,23 @@ def int8_kernel(a_ptr, b_ptr, c_ptr, m, n, k, am, ak, bk, bn, cm, cn, BLOCK_SIZE
     tl.store(c_ptr + rows[:, None] * cm + columns[None, :] * cn, sums, (rows[:, None] < m) & (columns[None, :] < n))
 
 
-def product(kind, size):
+def product(kind, m, n, k, shapes):
     """(launches by blocks, PyTorch's call, largest error of either in units of its tolerance)."""
-    generator = torch.Generator().manual_seed(size)
+    generator = torch.Generator().manual_seed(m)
     if kind == "int8":
-        a, b = (torch.randint(-128, 128, (size, size), dtype=torch.int8, generator=generator) for _ in range(2))
-        out, theirs = torch.empty(size, size, dtype=torch.int32), torch.empty(size, size, dtype=torch.int32)
+        a, b = (torch.randint(-128, 128, shape, dtype=torch.int8, generator=generator) for shape in ((m, k), (k, n)))
+        out, theirs = torch.empty(m, n, dtype=torch.int32), torch.empty(m, n, dtype=torch.int32)
         tolerance = 0.5
     else:
         dtype = getattr(torch, kind)
-        a, b = (torch.randn(size, size, generator=generator).to(dtype) for _ in range(2))
-        out, theirs = torch.empty(size, size, dtype=dtype), torch.empty(size, size, dtype=dtype)
-        tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}[kind] * math.sqrt(size)
-    shape = (size, size, size, *a.stride(), *b.stride(), *out.stride())
+        a, b = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((m, k), (k, n)))
+        out, theirs = torch.empty(m, n, dtype=dtype), torch.empty(m, n, dtype=dtype)
+        tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}[kind] * math.sqrt(k)
+    shape = (m, n, k, *a.stride(), *b.stride(), *out.stride())
 
     def launch(bm, bn, bk):
         sizes = {"BLOCK_SIZE_M": bm, "BLOCK_SIZE_N": bn, "BLOCK_SIZE_K": bk}
-        grid = (nereid.cdiv(size, bm) * nereid.cdiv(size, bn),)
+        grid = (nereid.cdiv(m, bm) * nereid.cdiv(n, bn),)
         if kind == "int8":
             return lambda: int8_kernel[grid](a, b, out, *shape, **sizes)
         return lambda: seed.matmul_full_kernel[grid](a, b, out, *shape, **sizes, GROUP_SIZE_M=8, ACTIVATION="")
@@ -69,7 +69,7 @@ def product(kind, size):
 
     def error():
         return ((out.double() - want).abs().max() / tolerance).item()
-    return {blocks: launch(*blocks) for blocks in BLOCKS if max(blocks[:2]) <= 2 * size}, in_torch, error
+    return {blocks: launch(*blocks) for blocks in shapes if blocks[0] <= 2 * m and blocks[1] <= 2 * n and blocks[2] <= 2 * k}, in_torch, error
 
 
 def main():
@@ -79,13 +79,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--peak", type=float)
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--blocks", default=",".join("x".join(map(str, each)) for each in BLOCKS))
     options = parser.parse_args()
+    shapes = [tuple(map(int, each.split("x"))) for each in options.blocks.split(",")]
     wrong = False
     if options.markdown:
         print("| product | correct | blocks | Nereid ms | GFLOP/s | PyTorch ms | speed to PyTorch |\n|---|---|---|---|---|---|---|")
     for kind in options.types.split(","):
-        for size in map(int, options.sizes.split(",")):
-            launches, in_torch, error = product(kind, size)
+        for size in options.sizes.split(","):
+            m, n, k = map(int, size.split("x") if "x" in size else [size] * 3)
+            launches, in_torch, error = product(kind, m, n, k, shapes)
             worst = 0.0
             for launch in launches.values():
                 launch()
@@ -95,15 +99,18 @@ def main():
             best = [math.inf] * len(calls)
             for _ in range(options.rounds):
                 for i, call in enumerate(calls):
-                    start = time.perf_counter()
-                    call()
-                    best[i] = min(best[i], time.perf_counter() - start)
+                    for _ in range(3):
+                        start = time.perf_counter()
+                        call()
+                        best[i] = min(best[i], time.perf_counter() - start)
             mine, blocks = min(zip(best, launches))
-            rate = 2 * size**3 / mine / 1e9
+            rate = 2 * m * n * k / mine / 1e9
             share = f" {rate / options.peak / torch.get_num_threads():.2f} of fp32 peak" if options.peak else ""
-            row = (f"{kind} {size}^3", "yes" if worst < 1 else f"NO ({worst:.2g})", "x".join(map(str, blocks)), f"{mine * 1e3:.3f}", f"{rate:.0f}{share}",
+            row = (f"{kind} {size}" + "^3" * ("x" not in size), "yes" if worst < 1 else f"NO ({worst:.2g})", "x".join(map(str, blocks)), f"{mine * 1e3:.3f}", f"{rate:.0f}{share}",
                    f"{best[-1] * 1e3:.3f}", f"{best[-1] / mine:.2f}x")
             print("| " + " | ".join(row) + " |" if options.markdown else "{:16} {:>5} {:>12} {:>9} ms {:>6} GFLOP/s {:>9} ms {:>7}".format(*row), flush=True)
+            if options.all:
+                print("   ", ", ".join(f"{'x'.join(map(str, each))}: {time * 1e3:.3f}" for each, time in zip(launches, best)), flush=True)
     return 1 if wrong else 0
 
 

@@ -71,10 +71,9 @@ def _worker(connection, capability, names, rows):
 
 
 def compile_one(library, problem, config, target):
-    module = library.seed if hasattr(library.seed, problem.kernel) else library.kernels
     where = {"target": target} if library.name == "nereid" else {}
-    kernel = getattr(module, problem.kernel).warmup(*problem.arguments(problem.dtypes), grid=config.grid, **config.constants,
-                                                    **config.options, **where)
+    kernel = library.kernel(problem.kernel).warmup(*problem.arguments(problem.dtypes), grid=config.grid, **config.constants,
+                                                   **config.options, **where)
     if library.name == "nereid":
         library.package.flush_cache()
     return facts_of(kernel)

@@ -1,6 +1,7 @@
 """The same file of kernels under Nereid and under an installed Triton, in one process."""
 
 import importlib.util
+import operator
 import pathlib
 import sys
 
@@ -38,6 +39,11 @@ class Library:
         self.package = package
         self.seed = _load(SEED, package, language, f"seed_kernels_of_{name}")
         self.kernels = _load(KERNELS, package, language, f"benchmark_kernels_of_{name}")
+
+    def kernel(self, name):
+        """The kernel of this name, in either module; "NAME.fn" is one without its tuner."""
+        first = name.split(".")[0]
+        return operator.attrgetter(name)(self.seed if hasattr(self.seed, first) else self.kernels)
 
 
 def libraries(with_triton=True):

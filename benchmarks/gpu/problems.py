@@ -108,6 +108,22 @@ def matmul(_):
                       BOUNDS[torch.float16], configs)
 
 
+def one_block(_):
+    """Products of one block of K, without a loop."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+
+        def tensors(dtype=dtype):
+            return [*(torch.randn(*shape, **CUDA).to(dtype) for shape in ((512, 32), (32, 512))), torch.empty(512, 512, **CUDA)]
+
+        configs = [
+            Config(f"{m}x{n}x{k}, {warps} warps", dict(BLOCK_SIZE_M=m, BLOCK_SIZE_N=n, BLOCK_SIZE_K=k), dict(num_warps=warps),
+                   (cdiv(512, m), cdiv(512, n))) for m, n, k, warps in ((128, 256, 64, 4), (64, 256, 32, 4), (128, 128, 32, 4), (128, 64, 32, 4))
+        ]
+        yield Problem(f"one block {str(dtype).removeprefix('torch.')} 512x512x32", "one block", "matmul_kernel.fn",
+                      [dtype, dtype, torch.float32], lambda t: (*t, 512, 512, 32, 32, 1, 512, 1, 512, 1), tensors, 2, lambda out: [out],
+                      lambda t: [t[0].double() @ t[1].double()], 2e-3 if dtype == torch.float32 else BOUNDS[torch.float32], configs)
+
+
 def attention(_, batch=4, heads=32, sequence=4096):
     for dim in (64, 128):
         for causal in (False, True):
@@ -128,7 +144,7 @@ def attention(_, batch=4, heads=32, sequence=4096):
                           lambda t, causal=causal: _attention_reference(*t[:3], causal), 2e-3, configs)
 
 
-FAMILIES = {function.__name__: function for function in (softmax, layer_norm, matmul, attention)}
+FAMILIES = {function.__name__: function for function in (softmax, layer_norm, matmul, attention, one_block)}
 
 
 def problems(names, rows=4096):

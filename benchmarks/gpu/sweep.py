@@ -146,8 +146,7 @@ class Measured:
         calls = []
         row["error"], row["bound"] = {}, problem.bound
         for library in self.libraries:
-            module = library.seed if hasattr(library.seed, problem.kernel) else library.kernels
-            kernel, arguments = getattr(module, problem.kernel)[config.grid], problem.arguments(self.tensors)
+            kernel, arguments = library.kernel(problem.kernel)[config.grid], problem.arguments(self.tensors)
             keywords = {**config.constants, **config.options}
             call = lambda kernel=kernel, arguments=arguments, keywords=keywords: kernel(*arguments, **keywords)
             self.poison(out)

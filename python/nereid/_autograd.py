@@ -122,7 +122,7 @@ class Operator:
                 kinds.append(f"{name}:float")
                 floats.append(value)
             elif isinstance(value, str) and "\n" not in value:
-                kinds.append(f"{name}:text:{value}")
+                kinds.append(f"{name}:text:{value}".replace("%", "%25").replace(";", "%3B"))
             else:
                 raise TypeError(f"{self.__name__}: `{name}` is {type(value).__name__}: expected a tensor, a number, a text of one line or None; other "
                                 f"constants are given once, as `arguments={{\"{name}\": ...}}`")
@@ -130,7 +130,7 @@ class Operator:
             if f"{name}:tensor" not in kinds and name in given and given[name] is not None:
                 raise TypeError(f"{self.__name__}: `{name}` is in `wrt`: expected a tensor, found {type(given[name]).__name__}; a number that has a "
                                 f"gradient is named in `numbers`, and given as a tensor of one element")
-        call = "\n".join(kinds)
+        call = ";".join(kinds)  # one line: Inductor writes it into comments
         if torch.compiler.is_compiling() or not _are_plain(tensors):
             return self._shown(self._overload(tensors, integers, floats, call))
         if grad_enabled and any(tensor.requires_grad for tensor in tensors):
@@ -149,7 +149,7 @@ class Operator:
     def _kinds(self, call):
         kinds = self._calls.get(call)
         if kinds is None:
-            kinds = self._calls[call] = [line.split(":", 2) for line in call.split("\n")] if call else []
+            kinds = self._calls[call] = [kind.replace("%3B", ";").replace("%25", "%").split(":", 2) for kind in call.split(";")] if call else []
         return kinds
 
     def _arguments(self, tensors, integers, floats, call, fake=False):

@@ -58,9 +58,10 @@ class AsmDict(collections.abc.MutableMapping):
             return get_sass(self._given["cubin"])
         if name in ("so", "launcher.so") and "obj" in self:
             from .compiler import _shared_objects
+            metadata = self._metadata or self._native.metadata()
             if name == "so":
-                return _shared_objects.kernel(self["obj"])
-            return _shared_objects.launcher(self._metadata or self._native.metadata())
+                return _shared_objects.kernel(self["obj"], metadata)
+            return _shared_objects.launcher(metadata)
         try:
             if self._native is None:
                 raise KeyError

@@ -13,7 +13,7 @@ import math
 
 from . import _whole_gradients
 from ._jit import Empty as _EMPTY
-from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
+from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks, _is_interpreting
 
 _INPUT, _OUTPUT, _PARTIAL, _SAVED, _STEP = 1, 2, 4, 8, 16  # roles of a tangent: NRD_TANGENT_* of nereid.h
 
@@ -135,7 +135,8 @@ class _Backward(KernelInterface):
         self._partial = {}  # names of gradients → the kernel that gives them as partial sums
         self._rows = {}  # compiled kernel → how many partial sums it had last
         self._saved_bytes = {}  # compiled kernel → how many bytes each of its programs saves, 0 for one step
-        self._memory = {}  # device → memory for kernels that save nothing
+        self._may_save = False  # whether any of them saves
+        self._memory = {}  # device → memory for kernels that save nothing; it is not read
         self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
 
     def run(self, *args, grid, warmup, **kwargs):
@@ -183,12 +184,24 @@ class _Backward(KernelInterface):
         return compiled
 
     def _check_places(self, given):
-        """Gradients of inputs are cleared and overwritten: one that has the place of another gradient would lose it."""
+        """Gradients of inputs are cleared and overwritten: one that has the place of another gradient, or of what the kernel reads, would lose it."""
         places = {}
         for _, tangent, _ in self.kernel._tangents:
             place = getattr(given.get(tangent), "data_ptr", int)()
             if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
                 raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
+        if _checks(given):
+            self._check_overlaps(given)
+
+    def _check_overlaps(self, given):
+        """The same for all elements, in checked mode. The kernel's outputs are not read, and so may be in the place of a gradient."""
+        outputs = {name for name, _, roles in self.kernel._tangents if roles & _OUTPUT}
+        read = [(name, tensor) for name, value in given.items() if name not in outputs and name not in self._inputs for tensor in _tensors_of(value)]
+        written = [(name, tensor) for name in self._inputs for tensor in _tensors_of(given.get(name))]
+        for i, (name, tensor) in enumerate(written):
+            for other, its in (*written[:i], *read):
+                if _meet(tensor, its):
+                    raise ValueError(f"the gradient `{name}` shares memory with {f'`{other}`' if other != name else 'itself'}: its elements need places of their own")
 
     def _summed(self, args, named, kwargs, grid, whole):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
@@ -243,10 +256,17 @@ class _Backward(KernelInterface):
     def _has_steps(self, compiled):
         return any(param["name"] == self.kernel.saved and param["written"] for param in compiled._values["params"])
 
+    def _ask(self, args, kwargs, grid, device):
+        """How many bytes each program of a kernel with two steps saves; 0 where the grid has no programs. Other threads may ask for other kernels."""
+        import torch
+        answer = torch.zeros(16, dtype=torch.uint8, device=device)
+        self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: answer, self.kernel.step: -1})
+        return int.from_bytes(answer[:8].tolist(), "little")
+
     def _run_steps(self, args, kwargs, grid, warmup, device):
         """Launches the kernel without partial sums. While no kernel with two steps is known, without compiling first."""
         asking = self._asking(device)
-        may_save = any(self._saved_bytes.values())
+        may_save = self._may_save
         compiled = self.kernel.run(*args, grid=grid, warmup=warmup or may_save, **kwargs, **asking)
         if warmup or compiled is None:
             return compiled
@@ -254,12 +274,13 @@ class _Backward(KernelInterface):
         if saved_bytes is None:
             saved_bytes = 0
             if self._has_steps(compiled):
-                if may_save:  # it was not launched
-                    self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
-                saved_bytes = int.from_bytes(asking[self.kernel.saved][:8].tolist(), "little")
+                saved_bytes = self._ask(args, kwargs, grid, device)
+                if not saved_bytes:  # the grid is empty, and so no program has answered
+                    return compiled
+                self._may_save = True
             self._saved_bytes[compiled] = saved_bytes
         if not saved_bytes:
-            if may_save:
+            if may_save:  # it was not launched
                 self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
             return compiled
         counts = self._counts(grid, dict(zip(self.kernel.arg_names, args)) | kwargs)
@@ -345,6 +366,44 @@ def shares_memory(tensor):
             return True
         reach += stride * (size - 1)
     return False
+
+
+def _checks(options):
+    """Whether a launch is in checked mode."""
+    checked = options.get("checked")
+    if checked is None:
+        import os
+        checked = os.environ.get("NEREID_CHECKED", "").strip().lower() in ("1", "true", "yes", "on", "y")
+    return bool(checked) or _is_interpreting()
+
+
+def _tensors_of(value):
+    """The tensors of PyTorch in the memory of a CPU that an argument leads to, without those that have no elements."""
+    if isinstance(value, tuple):
+        return [tensor for item in value for tensor in _tensors_of(item)]
+    if hasattr(value, "block_shape"):  # a tensor descriptor
+        value = getattr(value, "base", None)
+    return [value] if hasattr(value, "untyped_storage") and value.device.type == "cpu" and value.numel() else []
+
+
+def _meet(a, b):
+    """Whether an element of one tensor shares a byte with one of the other."""
+
+    def bytes_of(tensor):
+        size = tensor.element_size()
+        sizes = [1 if stride == 0 else count for count, stride in zip(tensor.shape, tensor.stride())]
+        strides = [stride * size for stride in tensor.stride()]
+        return tensor.data_ptr(), (*sizes, size), (*strides, 1), size + sum((count - 1) * stride for count, stride in zip(sizes, strides))
+
+    (at, *_, length), (other, *_, its) = bytes_of(a), bytes_of(b)
+    if at >= other + its or other >= at + length:
+        return False
+    import torch
+    begin = min(at, other)
+    marks = torch.zeros(max(at + length, other + its) - begin, dtype=torch.bool)
+    views = [marks.as_strided(sizes, strides, place - begin) for place, sizes, strides, _ in map(bytes_of, (a, b))]
+    views[0].fill_(True)
+    return bool(views[1].any())
 
 
 def _distinct(gradient):

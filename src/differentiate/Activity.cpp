@@ -1,5 +1,6 @@
 #include "differentiate/Activity.h"
 
+#include "differentiate/OnlineSums.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/WithTangent.h"
 
@@ -46,7 +47,12 @@ Activity::Activity(func::FuncOp kernel, ArrayRef<Argument> arguments) {
   bool changed = true;
   while (changed) {
     changed = false;
-    kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { changed |= visit(*op); });
+    kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op->hasAttr(constantAttribute))
+        return WalkResult::skip();
+      changed |= visit(*op);
+      return WalkResult::advance();
+    });
   }
 }
 

@@ -70,15 +70,31 @@ std::optional<Address> product(const Address &a, const Address &b) {
   return result;
 }
 
+/// Nothing where a coefficient is no multiple.
+std::optional<Address> dividedBy(Address a, int64_t divisor) {
+  for (auto &[factors, coefficient] : a.terms) {
+    if (coefficient % divisor != 0)
+      return std::nullopt;
+    coefficient /= divisor;
+  }
+  return a;
+}
+
 class Reader {
+  using Rounds = decltype(Coordinates::rounds);
+
 public:
   /// `dims`: of each dimension of the value, which one of the block it is.
   std::optional<Address> read(Value value, ArrayRef<unsigned> dims) {
     if (++steps > 2000)
       return std::nullopt;
     bool isScalar = !isa<RankedTensorType>(value.getType());
-    if (std::optional<unsigned> place = coordinates ? coordinates->indexOf(value) : std::nullopt)
-      return atom({Atom::Place, *place});
+    if (coordinates) {
+      if (std::optional<unsigned> place = coordinates->indexOf(value))
+        return atom({Atom::Place, *place});
+      if (const Position *position = coordinates->positionOf(value))
+        return madeOf(*position);
+    }
     Operation *op = value.getDefiningOp();
     if (!op)
       return argument(cast<BlockArgument>(value), dims);
@@ -128,6 +144,17 @@ public:
   SmallVectorImpl<Wrap> *wraps = nullptr;
 
 private:
+  std::optional<Address> madeOf(const Position &position) {
+    if (!position.width)
+      return atom({Atom::Place, position.place});
+    std::optional<Address> quotient = madeOf(coordinates->positions[position.quotient]),
+                           remainder = madeOf(coordinates->positions[position.remainder]),
+                           width = read(position.width, {});
+    if (quotient && width)
+      quotient = product(*quotient, *width);
+    return quotient && remainder ? sum(std::move(*quotient), *remainder) : std::nullopt;
+  }
+
   std::optional<Address> unwrapped(Operation *op, ArrayRef<unsigned> dims) {
     std::optional<Address> sum = read(op->getOperand(0), dims),
                            bound = read(op->getOperand(1), dims);
@@ -154,6 +181,20 @@ private:
     if (!loop)
       return otherwise();
     Address round = atom({Atom::Round, 0, 0, loop.getOperation()});
+    if (auto block = coordinates ? coordinates->rounds.find(loop) : Rounds::const_iterator();
+        coordinates && block != coordinates->rounds.end()) {
+      auto [place, step] = block->second;
+      if (value == loop.getInductionVar())
+        return product(atom({Atom::Place, place}), constant(step));
+      std::optional<Address> number = read(loop.getLowerBound(), {});
+      if (number)
+        number = dividedBy(*number, step);
+      if (number)
+        number = sum(atom({Atom::Place, place}), *number, -1);
+      if (!number)
+        return std::nullopt;
+      round = *number;
+    }
     if (value == loop.getInductionVar()) {
       std::optional<Address> first = read(loop.getLowerBound(), {});
       return first ? plusRounds(std::move(*first), loop.getStep(), {}, 1, round) : std::nullopt;
@@ -237,21 +278,30 @@ int64_t floorDivide(int64_t value, int64_t by) {
 
 } // namespace
 
-static SmallVector<unsigned> dimsOf(Value value) {
+SmallVector<unsigned> dimsOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return llvm::to_vector(llvm::seq<unsigned>(0, type ? type.getRank() : 0));
 }
 
 std::optional<Address> addressOf(Value value) {
-  return Reader().read(value, dimsOf(value));
+  return addressOf(value, dimsOf(value));
+}
+
+std::optional<Address> addressOf(Value value, ArrayRef<unsigned> dims) {
+  return Reader().read(value, dims);
 }
 
 std::optional<Address> addressIn(const Coordinates &coordinates, Value value,
                                  SmallVectorImpl<Wrap> &wraps) {
+  return addressIn(coordinates, value, dimsOf(value), wraps);
+}
+
+std::optional<Address> addressIn(const Coordinates &coordinates, Value value,
+                                 ArrayRef<unsigned> dims, SmallVectorImpl<Wrap> &wraps) {
   Reader reader;
   reader.coordinates = &coordinates;
   reader.wraps = &wraps;
-  return reader.read(value, dimsOf(value));
+  return reader.read(value, dims);
 }
 
 bool neverMeet(Value first, Value second) {

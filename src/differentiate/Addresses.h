@@ -61,10 +61,18 @@ struct Wrap {
 /// Of an integer, a pointer, or a block of these; nothing where it is no such sum.
 std::optional<Address> addressOf(mlir::Value value);
 
+/// The same of a block whose dimensions are these of another block.
+std::optional<Address> addressOf(mlir::Value value, llvm::ArrayRef<unsigned> dims);
+
 /// The same in coordinates of the program's tile, and without what wraps around, which is added to
 /// `wraps`.
 std::optional<Address> addressIn(const Coordinates &coordinates, mlir::Value value,
                                  llvm::SmallVectorImpl<Wrap> &wraps);
+std::optional<Address> addressIn(const Coordinates &coordinates, mlir::Value value,
+                                 llvm::ArrayRef<unsigned> dims, llvm::SmallVectorImpl<Wrap> &wraps);
+
+/// The dimensions of a block, in order; none of a scalar.
+llvm::SmallVector<unsigned> dimsOf(mlir::Value value);
 
 /// Whether two accesses of one program never touch the same element in one round of the loops
 /// around both. False when that is not known.

@@ -37,7 +37,7 @@ using Values = SmallVector<Value>;
 ///   row = first + inside % size          column = inside / size
 ///
 /// `p % size` in place of `inside % size` turns the rows of the last group, and gives each its
-/// columns all the same.
+/// columns all the same. A kernel with both has two rows.
 struct Groups {
   Value width, height, rows, columns;
   Values first, size, inside, turned, row, column;
@@ -86,8 +86,9 @@ struct Groups {
         turned.push_back(user);
       else
         return false;
+    bool isTurned = !turned.empty();
     for (Value user : resultsOf<arith::RemSIOp>(inside, 0)) {
-      if (!llvm::is_contained(size, operand(user, 1)))
+      if (isTurned || !llvm::is_contained(size, operand(user, 1)))
         return false;
       turned.push_back(user);
     }
@@ -174,35 +175,25 @@ private:
       result.words += (result.words.empty() ? "" : " and ") + words;
   }
 
-  void takeApart(ArrayRef<Value> values, Value extent, const std::string &name, unsigned depth) {
-    Groups groups;
-    auto isUsable = [&](Value value) { return value.getType().isInteger(32) && isUniform(value); };
-    if (depth && groups.match(values) && isUsable(groups.rows) && isUsable(groups.columns) &&
-        isUsable(groups.height)) {
-      for (Value positive : {groups.rows, groups.columns, groups.height})
-        require(arith::CmpIPredicate::sgt, positive, number(0), "");
-      // In 64 bits, which the product of two such numbers fits.
-      auto wide = [&](Value value) -> Value {
-        return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value);
-      };
-      require(arith::CmpIPredicate::eq, wide(extent),
-              arith::MulIOp::create(builder, loc, wide(groups.rows), wide(groups.columns)),
-              name + " counts all tiles in groups of rows");
-      result.all.push_back({groups.row, groups.rows, "the row of tiles in " + name});
-      result.all.push_back({groups.column, groups.columns, "the column of tiles in " + name});
-      return;
-    }
+  /// Returns the number of the position. In groups of rows there is none, unless `mayGroup`.
+  unsigned takeApart(ArrayRef<Value> values, Value extent, const std::string &name, unsigned depth,
+                     bool mayGroup = true) {
+    if (mayGroup && depth && inGroups(values, extent, name))
+      return 0;
     Value width;
     Values quotients, remainders;
+    bool hasOthers = false;
     for (Value value : values)
       for (OpOperand &use : value.getUses()) {
         Operation *user = use.getOwner();
-        if (!isa<arith::DivSIOp, arith::RemSIOp>(user) || use.getOperandNumber() != 0)
-          return add(values, extent, name);
-        Value by = user->getOperand(1);
-        width = width ? width : by;
-        if (!isSame(by, width) || !isUsable(by))
-          return add(values, extent, name);
+        bool isDivided = isa<arith::DivSIOp, arith::RemSIOp>(user) && use.getOperandNumber() == 0 &&
+                         isUsable(user->getOperand(1)) &&
+                         (!width || isSame(user->getOperand(1), width));
+        if (!isDivided) {
+          hasOthers = true;
+          continue;
+        }
+        width = user->getOperand(1);
         (isa<arith::DivSIOp>(user) ? quotients : remainders).push_back(user->getResult(0));
       }
     if (!width || !depth)
@@ -212,12 +203,44 @@ private:
     require(arith::CmpIPredicate::eq, arith::RemSIOp::create(builder, loc, extent, divisor),
             number(0), "the tiles that " + name + " counts fill the grid");
     Value count = arith::DivSIOp::create(builder, loc, extent, divisor);
-    takeApart(quotients, count, "the quotient of " + name, depth - 1);
-    takeApart(remainders, width, "the remainder of " + name, depth - 1);
+    if (quotients.empty())
+      quotients.push_back(arith::DivSIOp::create(builder, loc, values[0], divisor));
+    if (remainders.empty())
+      remainders.push_back(arith::RemSIOp::create(builder, loc, values[0], divisor));
+    unsigned quotient =
+        takeApart(quotients, count, "the quotient of " + name, depth - 1, !hasOthers);
+    unsigned remainder =
+        takeApart(remainders, width, "the remainder of " + name, depth - 1, !hasOthers);
+    if (hasOthers)
+      result.positions.push_back({Values(values), 0, width, quotient, remainder});
+    return result.positions.size() - 1;
   }
 
-  void add(ArrayRef<Value> values, Value extent, const std::string &name) {
+  static bool isUsable(Value value) { return value.getType().isInteger(32) && isUniform(value); }
+
+  bool inGroups(ArrayRef<Value> values, Value extent, const std::string &name) {
+    Groups groups;
+    if (!groups.match(values) || !isUsable(groups.rows) || !isUsable(groups.columns) ||
+        !isUsable(groups.height))
+      return false;
+    for (Value positive : {groups.rows, groups.columns, groups.height})
+      require(arith::CmpIPredicate::sgt, positive, number(0), "");
+    // In 64 bits, which the product of two such numbers fits.
+    auto wide = [&](Value value) -> Value {
+      return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value);
+    };
+    require(arith::CmpIPredicate::eq, wide(extent),
+            arith::MulIOp::create(builder, loc, wide(groups.rows), wide(groups.columns)),
+            name + " counts all tiles in groups of rows");
+    result.all.push_back({groups.row, groups.rows, "the row of tiles in " + name});
+    result.all.push_back({groups.column, groups.columns, "the column of tiles in " + name});
+    return true;
+  }
+
+  unsigned add(ArrayRef<Value> values, Value extent, const std::string &name) {
     result.all.push_back({Values(values), extent, name});
+    result.positions.push_back({Values(values), unsigned(result.all.size() - 1), Value(), 0, 0});
+    return result.positions.size() - 1;
   }
 
   func::FuncOp kernel;

@@ -4,6 +4,7 @@
 #include "differentiate/Forward.h"
 #include "differentiate/Marks.h"
 #include "differentiate/MergeLoads.h"
+#include "differentiate/OnlineSums.h"
 #include "differentiate/Refuse.h"
 #include "differentiate/Transpose.h"
 #include "ir/tile/WithTangent.h"
@@ -166,6 +167,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
     if (std::optional<Refusal> refusal = findGradientRefusal(kernel, arguments))
       return refusal;
     mergeLoads(kernel, arguments);
+    separateOnlineSums(kernel, arguments);
   }
   Activity activity(kernel, arguments);
   LinearRules rules(kernel);
@@ -181,6 +183,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
     for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.named", "tile.row",
                            "tile.saved", "tile.step"})
       kernel.removeArgAttr(i, name);
+  kernel.walk([](Operation *op) { op->removeAttr(constantAttribute); });
   kernel->removeAttr("tile.reverse");
   kernel->removeAttr("tile.programs");
   if (!derivativesOf(kernel))

@@ -27,6 +27,37 @@ bool isUniform(Value value, unsigned depth) {
                       [&](Value operand) { return isUniform(operand, depth - 1); });
 }
 
+Value valueOf(const Size &size, OpBuilder &builder, Location loc,
+              llvm::function_ref<Value(Value)> here) {
+  Type wide = builder.getI64Type();
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(wide, value));
+  };
+  auto widened = [&](Value value) -> Value {
+    if (value.getType().isIndex())
+      return arith::IndexCastOp::create(builder, loc, wide, value);
+    return value.getType() == wide ? value
+                                   : arith::ExtSIOp::create(builder, loc, wide, value).getResult();
+  };
+  Value sum;
+  for (const auto &[factors, coefficient] : size) {
+    Value product = coefficient == 1 && !factors.empty() ? Value() : number(coefficient);
+    for (const Atom &atom : factors) {
+      Value factor;
+      if (atom.kind == Atom::Programs)
+        factor = tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), atom.number);
+      else if (atom.kind == Atom::ProgramId)
+        factor = tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), atom.number);
+      else
+        factor = here(atom.symbol());
+      factor = widened(factor);
+      product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
+    }
+    sum = sum ? arith::AddIOp::create(builder, loc, sum, product).getResult() : product;
+  }
+  return sum ? sum : number(0);
+}
+
 namespace {
 
 /// What values follow from.
@@ -213,11 +244,8 @@ public:
     for (auto [i, digit] : llvm::enumerate(digits)) // before they are sorted: sites count them
       digit.isInAll = llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
-    if (coordinates)
-      groupDigits();
-    for (size_t i = 0; i < digits.size(); ++i)
-      if (!place(i))
-        return result;
+    if (!placeAll())
+      return result;
     auto hasDigit = [&](Atom::Kind kind, unsigned number) {
       return llvm::any_of(digits, [&](const Digit &digit) {
         return digit.atom.kind == kind && digit.atom.number == number;
@@ -329,9 +357,14 @@ private:
       });
     };
     if (scope != Scope::Lanes)
-      for (Operation *loop : site.loops)
+      for (Operation *loop : site.loops) {
+        auto block =
+            coordinates ? coordinates->rounds.lookup(loop) : std::pair<unsigned, int64_t>();
         site.sharesRounds |=
-            !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
+            block.second
+                ? !has(Atom::Place, [&](const Atom &atom) { return atom.number == block.first; })
+                : !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
+      }
     if ((scope == Scope::Rounds || scope == Scope::Tiles) && site.sharesRounds)
       return fail("the rounds of a loop share addresses");
     // A dimension of the block that does not move the address: its lanes meet.
@@ -423,6 +456,63 @@ private:
     });
   }
 
+  /// Whether several products of numbers known at run time are strides: their order is not known.
+  bool hasGroups() const {
+    std::set<std::vector<Atom>> products;
+    for (const Digit &digit : digits)
+      if (!digit.stride.begin()->first.empty())
+        products.insert(digit.stride.begin()->first);
+    return (scope == Scope::Programs || scope == Scope::Tiles) && sites.size() == 1 &&
+           products.size() > 1;
+  }
+
+  /// In groups, whose order is found at run time; where that does not do, in the order in which
+  /// authors write strides.
+  bool placeAll() {
+    if (hasGroups()) {
+      SmallVector<Digit> sorted = digits;
+      Ownership before = result;
+      bool hadProgram = hasProgram;
+      groupDigits();
+      if (placeGroups())
+        return true;
+      digits = sorted;
+      result = before;
+      hasProgram = hadProgram;
+      groupBegin.reset();
+      reach = constant(1);
+      isUnknown = false;
+    }
+    if (coordinates)
+      groupDigits();
+    for (size_t i = 0; i < digits.size(); ++i)
+      if (!place(i))
+        return false;
+    return true;
+  }
+
+  /// Each group is placed by itself, as if its product were 1.
+  bool placeGroups() {
+    for (size_t end = 0; end < digits.size();) {
+      groupBegin = end;
+      std::vector<Atom> factors = digits[end].stride.begin()->first;
+      for (; end < digits.size() && digits[end].stride.begin()->first == factors; ++end)
+        digits[end].stride = constant(digits[end].constantStride());
+      reach = constant(1);
+      isUnknown = false;
+      for (size_t i = *groupBegin; i < end; ++i)
+        if (!place(i))
+          return false;
+      std::optional<Size> bound = boundBefore(end);
+      if (isUnknown && !bound)
+        return fail("how far an address moves in a loop is not limited");
+      result.groups.push_back({Size{{factors, 1}}, std::nullopt, bound});
+      if (!isUnknown)
+        result.groups.back().reach = reach;
+    }
+    return true;
+  }
+
   /// What a mask says: the sum of some digits is below a number.
   struct Limit {
     std::map<std::vector<Atom>, int64_t> digits;
@@ -437,7 +527,8 @@ private:
       SmallVector<Limit> found;
       for (const Wrap &wrap : result.wraps)
         addLimit(site, wrap.sum, wrap.bound, found);
-      findLimits(site, site.mask, found);
+      if (site.mask)
+        findLimits(site, site.mask, dimsOf(site.mask), found);
       if (i == 0)
         limits = found;
       else
@@ -446,22 +537,31 @@ private:
     }
   }
 
-  void findLimits(const Site &site, Value mask, SmallVector<Limit> &found, unsigned depth = 0) {
-    Operation *op = mask ? mask.getDefiningOp() : nullptr;
+  /// `dims`: of each dimension of the mask, which one of the site's it is.
+  void findLimits(const Site &site, Value mask, ArrayRef<unsigned> dims, SmallVector<Limit> &found,
+                  unsigned depth = 0) {
+    Operation *op = mask.getDefiningOp();
     if (!op || depth > 16)
       return;
-    if (isa<tile::BroadcastOp, tile::SplatOp>(op))
-      return findLimits(site, op->getOperand(0), found, depth + 1);
+    if (isa<tile::BroadcastOp>(op))
+      return findLimits(site, op->getOperand(0), dims, found, depth + 1);
+    if (isa<tile::SplatOp>(op))
+      return findLimits(site, op->getOperand(0), {}, found, depth + 1);
+    if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
+      SmallVector<unsigned> rest(dims);
+      rest.erase(rest.begin() + expand.getAxis());
+      return findLimits(site, expand.getSrc(), rest, found, depth + 1);
+    }
     if (isa<arith::AndIOp>(op)) {
-      findLimits(site, op->getOperand(0), found, depth + 1);
-      return findLimits(site, op->getOperand(1), found, depth + 1);
+      findLimits(site, op->getOperand(0), dims, found, depth + 1);
+      return findLimits(site, op->getOperand(1), dims, found, depth + 1);
     }
     auto compare = dyn_cast<arith::CmpIOp>(op);
     if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
       return;
     SmallVector<Wrap> wraps;
     auto read = [&](Value value) {
-      return coordinates ? addressIn(*coordinates, value, wraps) : addressOf(value);
+      return coordinates ? addressIn(*coordinates, value, dims, wraps) : addressOf(value, dims);
     };
     std::optional<Address> left = read(compare.getLhs()), right = read(compare.getRhs());
     if (left && right && wraps.empty() && !left->base && !right->base)
@@ -493,6 +593,8 @@ private:
 
   /// What the digits so far reach together, as a mask limits them.
   std::optional<Size> boundBefore(size_t index) const {
+    if (groupBegin)
+      return index > *groupBegin ? boundOfGroup(index) : std::nullopt;
     std::map<std::vector<Atom>, int64_t> sum;
     for (size_t i = 0; i < index; ++i) {
       if (digits[i].countsDown)
@@ -502,24 +604,30 @@ private:
     for (const Limit &limit : limits)
       if (index && limit.digits == sum)
         return limit.bound;
-    return coordinates && index ? boundOfGroup(index) : std::nullopt;
+    return index && scope != Scope::BetweenPrograms ? boundOfGroup(index) : std::nullopt;
   }
 
   /// The same where a mask limits the positions that one stride multiplies: what is inside fits
   /// into the stride.
   std::optional<Size> boundOfGroup(size_t index) const {
     const std::vector<Atom> &factors = digits[index - 1].stride.begin()->first;
-    std::map<std::vector<Atom>, int64_t> positions;
-    size_t begin = index;
-    while (begin && digits[begin - 1].stride.begin()->first == factors) {
+    for (size_t begin = index; begin > groupBegin.value_or(0);) {
       --begin;
-      positions[{digits[begin].atom}] = digits[begin].constantStride();
-    }
-    Size bound;
-    if (digits[begin].constantStride() == 1)
+      if (digits[begin].countsDown || digits[begin].stride.begin()->first != factors)
+        return std::nullopt;
+      // Positions, and numbers of the first of these strides.
+      const int64_t stride = digits[begin].constantStride();
+      std::map<std::vector<Atom>, int64_t> positions;
+      bool isMultiple = true;
+      for (size_t i = begin; i < index; ++i) {
+        isMultiple &= digits[i].constantStride() % stride == 0;
+        positions[{digits[i].atom}] = digits[i].constantStride() / stride;
+      }
+      Size bound;
       for (const Limit &limit : limits)
-        if (limit.digits == positions && add(bound, limit.bound, 1, factors))
+        if (isMultiple && limit.digits == positions && add(bound, limit.bound, stride, factors))
           return bound;
+    }
     return std::nullopt;
   }
 
@@ -639,40 +747,51 @@ private:
   bool hasProgram = false; ///< whether a digit that was placed is a program id
   SmallVector<Digit> digits;
   SmallVector<Limit> limits;
-  Size reach = constant(1); ///< one more than what the digits so far reach together
-  bool isUnknown = false;   ///< whether that is not known, the rounds of a loop being among them
+  Size reach = constant(1);         ///< one more than what the digits so far reach together
+  std::optional<size_t> groupBegin; ///< the first digit of the group that is being placed
+  bool isUnknown = false; ///< whether that is not known, the rounds of a loop being among them
 };
 
-/// A size as an i64.
-Value valueOf(const Size &size, OpBuilder &builder, Location loc,
-              llvm::function_ref<Value(Value)> here) {
-  Type wide = builder.getI64Type();
+/// Whether each stride is more than what the smaller ones reach together, an i1.
+Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
+                       llvm::function_ref<Value(Value)> here) {
+  using Predicate = arith::CmpIPredicate;
   auto number = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(wide, value));
+    return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
   };
-  auto widened = [&](Value value) -> Value {
-    if (value.getType().isIndex())
-      return arith::IndexCastOp::create(builder, loc, wide, value);
-    return value.getType() == wide ? value
-                                   : arith::ExtSIOp::create(builder, loc, wide, value).getResult();
+  auto compare = [&](Predicate predicate, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(builder, loc, predicate, x, y);
   };
-  Value sum;
-  for (const auto &[factors, coefficient] : size) {
-    Value product = coefficient == 1 && !factors.empty() ? Value() : number(coefficient);
-    for (const Atom &atom : factors) {
-      Value factor;
-      if (atom.kind == Atom::Programs)
-        factor = tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), atom.number);
-      else if (atom.kind == Atom::ProgramId)
-        factor = tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), atom.number);
-      else
-        factor = here(atom.symbol());
-      factor = widened(factor);
-      product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
-    }
-    sum = sum ? arith::AddIOp::create(builder, loc, sum, product).getResult() : product;
+  SmallVector<Value> strides, spans, areFixed;
+  Value zero = number(0), one = number(1), all;
+  for (const Group &group : groups) {
+    strides.push_back(valueOf(group.stride, builder, loc, here));
+    Value count;
+    for (const std::optional<Size> &size : {group.reach, group.bound})
+      if (size) {
+        Value value = valueOf(*size, builder, loc, here);
+        count = count ? arith::MinSIOp::create(builder, loc, count, value).getResult() : value;
+      }
+    Value moves =
+        arith::MaxSIOp::create(builder, loc, arith::SubIOp::create(builder, loc, count, one), zero);
+    areFixed.push_back(compare(Predicate::eq, moves, zero));
+    spans.push_back(arith::MulIOp::create(builder, loc, moves, strides.back()));
   }
-  return sum ? sum : number(0);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Value reach = one;
+    for (size_t k = 0; k < groups.size(); ++k) {
+      if (k == i)
+        continue;
+      Value isInside = compare(k < i ? Predicate::sle : Predicate::slt, strides[k], strides[i]);
+      reach = arith::AddIOp::create(
+          builder, loc, reach, arith::SelectOp::create(builder, loc, isInside, spans[k], zero));
+    }
+    // Of one position the stride does not matter.
+    Value apart =
+        arith::OrIOp::create(builder, loc, areFixed[i], compare(Predicate::sge, strides[i], reach));
+    all = all ? arith::AndIOp::create(builder, loc, all, apart).getResult() : apart;
+  }
+  return all;
 }
 
 std::string wordsOf(const Size &size, func::FuncOp kernel) {
@@ -735,11 +854,15 @@ Value Ownership::condition(OpBuilder &builder, Location loc,
     }
     require(suffices);
   }
+  if (!groups.empty())
+    require(groupsStandApart(groups, builder, loc, here));
+  if (holds)
+    require(holds);
   return all;
 }
 
 std::string Ownership::words(func::FuncOp kernel) const {
-  std::string text;
+  std::string text = holdsInWords;
   auto add = [&](const std::string &condition) {
     text += (text.empty() ? "" : " and ") + condition;
   };
@@ -751,6 +874,12 @@ std::string Ownership::words(func::FuncOp kernel) const {
       least += (least.empty() ? "" : " or ") + wordsOf(*requirement.reach, kernel);
     add(wordsOf(requirement.stride, kernel) + " is at least " + least);
   }
+  std::string strides;
+  for (const Group &group : groups)
+    if (!group.stride.begin()->first.empty())
+      strides += (strides.empty() ? "" : ", ") + wordsOf(group.stride, kernel);
+  if (!groups.empty())
+    add("each of the strides " + strides + " is more than what smaller ones reach");
   return text;
 }
 
@@ -818,7 +947,11 @@ Ownership ownershipOfLanes(ArrayRef<tile::LoadOp> loads) {
 }
 
 Ownership ownershipIn(const Coordinates &coordinates, tile::LoadOp load) {
-  return Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Tiles, &coordinates).run();
+  Ownership owner =
+      Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Tiles, &coordinates).run();
+  owner.holds = coordinates.holds;
+  owner.holdsInWords = coordinates.words;
+  return owner;
 }
 
 Ownership ownershipOfRounds(Operation *access, Value address, Value mask) {

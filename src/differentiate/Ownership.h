@@ -28,17 +28,35 @@ struct Requirement {
   bool operator==(const Requirement &) const = default;
 };
 
+/// Positions that one product of numbers multiplies. Groups may stand inside each other in any
+/// order, which is found at run time: each stride is at least one more than what the groups with
+/// smaller strides reach together. There are as many positions as the lesser of the two numbers.
+struct Group {
+  Size stride;
+  std::optional<Size> reach, bound;
+};
+
+/// A size as an i64. `here` gives what a scalar of the kernel is at the insertion point.
+mlir::Value valueOf(const Size &size, mlir::OpBuilder &builder, mlir::Location loc,
+                    llvm::function_ref<mlir::Value(mlir::Value)> here);
+
 struct Ownership {
   /// Empty when there is an owner where all requirements hold; else why not.
   std::string why;
   /// Axes of the grid that the addresses do not depend on: of one program each.
   llvm::SmallVector<unsigned> singleAxes;
   llvm::SmallVector<Requirement> requirements;
+  llvm::SmallVector<Group> groups;
+  /// That the program's tile has these coordinates, an i1, and the same in words. Of
+  /// `ownershipIn`; null and empty otherwise.
+  mlir::Value holds;
+  std::string holdsInWords;
   /// Coordinates of the program's tile that the addresses do not depend on, and what is left out of
   /// the addresses because it wraps around. Of `ownershipIn`.
   llvm::SmallVector<unsigned> shared;
   llvm::SmallVector<Wrap> wraps;
 
+  bool isUnconditional() const { return requirements.empty() && groups.empty() && !holds; }
   /// The condition, an i1. `here` gives what a scalar of the kernel is at the insertion point.
   mlir::Value condition(mlir::OpBuilder &builder, mlir::Location loc,
                         llvm::function_ref<mlir::Value(mlir::Value)> here) const;

@@ -37,7 +37,7 @@ static bool collectInvariant(Value value, llvm::SetVector<Operation *> &ops) {
 
 bool Transposer::sumInRegisters(tile::LoadOp load, Value a) {
   if (builder.getInsertionBlock() != &kernel.getBody().front() ||
-      !contributions.find(load)->second.owner.requirements.empty())
+      !contributions.find(load)->second.owner.isUnconditional())
     return false;
   RowSum sum{here(load.getPtr()), load.getMask() ? here(load.getMask()) : Value(), a};
   llvm::SetVector<Operation *> ops;

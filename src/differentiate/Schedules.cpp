@@ -227,7 +227,7 @@ void Transposer::findSchedules(Block &body) {
   llvm::SmallDenseSet<unsigned> axes;
   body.walk([&](tile::ProgramIdOp id) { axes.insert(id.getAxis()); });
   for (const Owner &each : owners) {
-    if (!each.isByLoads || each.loads.size() > 1)
+    if (!each.isByLoads)
       continue;
     // Programs along an axis that the kernel does not use compute the same.
     const Ownership &owner = each.shared.owner;
@@ -235,6 +235,7 @@ void Transposer::findSchedules(Block &body) {
         llvm::any_of(owner.singleAxes, [&](unsigned axis) { return axes.contains(axis); })) {
       candidates.emplace_back();
       candidates.back().load = each.loads[0];
+      candidates.back().all = each.loads;
     }
   }
   if (candidates.empty())
@@ -247,9 +248,21 @@ void Transposer::findSchedules(Block &body) {
     adjoints.clear();
     lanes.clear();
     each.why = planSchedule(each);
+    if (each.why.empty() && each.owner.shared.empty() && each.owner.wraps.empty()) {
+      ownByTile(each);
+      continue;
+    }
     if (each.why.empty()) {
       Value count = tilesOf(each), holds = conditionOf(each, count);
-      scf::IfOp branch = writeAlternatives(each, body, holds, count);
+      bool readsLoops = llvm::any_of(each.all, [&](tile::LoadOp load) {
+        auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
+        return loop && !readFromLoops(loop).empty();
+      });
+      scf::IfOp branch;
+      if (readsLoops)
+        each.why = computedInLoop;
+      else
+        branch = writeAlternatives(each, body, holds, count);
       if (!branch && each.why == computedInLoop && maySave(each)) {
         each.why.clear();
         each.isSaved = true;
@@ -259,25 +272,33 @@ void Transposer::findSchedules(Block &body) {
         return;
     }
     if (!each.why.empty()) {
-      notScheduled[each.load] = each.why;
+      notScheduled[each.all[0]] = each.why;
       continue;
     }
-    scheduled.insert(each.load);
+    scheduled.insert(each.all.begin(), each.all.end());
     notes.push_back(wordsOf(each));
   }
+}
+
+/// No other tile reads what this one reads: its program stores it in the kernel's order.
+void Transposer::ownByTile(const Schedule &each) {
+  contributions[each.load] = {each.owner, /*isPartial=*/false, /*isFirst=*/true};
+  for (Owner &owner : owners)
+    if (owner.loads[0] == each.load)
+      owner.shared = {each.owner, {true}};
 }
 
 std::string Transposer::wordsOf(const Schedule &each) const {
   std::string over;
   for (unsigned place : each.owner.shared)
-    over += (over.empty() ? "" : " and ") + coordinates.all[place].name;
-  std::string conditions = coordinates.words, own = each.owner.words(kernel);
-  conditions += (conditions.empty() || own.empty() ? "" : " and ") + own;
+    over += (over.empty() ? "" : " and ") + each.tiles.all[place].name;
+  std::string conditions = each.owner.words(kernel);
   return "the gradient of " + nameOf(provenance.of(tile::LoadOp(each.load).getPtr()).only()) +
          " has a transposed schedule: programs share out its blocks, and for each " +
          (over.empty() ? "store what one tile adds" : "sum in a loop over " + over) +
          (each.isSaved ? " from what a first step has saved" : "") + "; where " + conditions +
-         (conditions.empty() ? "" : " and ") + "there are at least " +
+         (conditions.empty() ? "" : " and ") +
+         (each.bounded ? "loops read no other blocks and " : "") + "there are at least " +
          std::to_string(enoughBlocks) + " blocks or one for every " +
          std::to_string(programsPerBlock) + " programs; it is summed by atomic additions elsewhere";
 }
@@ -285,9 +306,9 @@ std::string Transposer::wordsOf(const Schedule &each) const {
 Value Transposer::conditionOf(const Schedule &each, Value count) {
   Location loc = tile::LoadOp(each.load).getLoc();
   Type type = builder.getI32Type();
-  Value holds =
-      arith::AndIOp::create(builder, loc, coordinates.holds,
-                            each.owner.condition(builder, loc, [](Value value) { return value; }));
+  Value holds = each.owner.condition(builder, loc, [](Value value) { return value; });
+  if (each.bounded)
+    holds = arith::AndIOp::create(builder, loc, holds, each.bounded);
   Value programs = number(builder, loc, 1, type);
   for (unsigned axis = 0; axis < 3; ++axis)
     programs = arith::MulIOp::create(builder, loc, programs,
@@ -302,6 +323,8 @@ Value Transposer::conditionOf(const Schedule &each, Value count) {
 scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds, Value count) {
   size_t savedBefore = saved.size();
   int64_t bytesBefore = savedBytes;
+  if (each.isSaved)
+    saveValues(each);
   auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
@@ -317,7 +340,7 @@ scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds
   lanes.clear();
   residuals.clear();
   recompute(body);
-  alone = each.load;
+  alone = &each;
   transposeBlock(body);
   alone = nullptr;
   eraseDead(*branch.elseBlock());
@@ -327,27 +350,44 @@ scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds
 std::string Transposer::planSchedule(Schedule &each) {
   if (!coordinates.why.empty())
     return coordinates.why;
-  each.owner = ownershipIn(coordinates, each.load);
-  if (!each.owner.why.empty())
-    return each.owner.why;
-  for (unsigned place = 0; place < coordinates.all.size(); ++place)
-    if (!llvm::is_contained(each.owner.shared, place))
-      each.owned.push_back(place);
+  each.tiles = coordinates;
+  bool isUneven = each.all.size() > 1;
+  if (!isUneven) {
+    each.owner = ownershipIn(coordinates, each.load);
+    if (each.owner.why.empty() && each.owner.shared.empty() && each.owner.wraps.empty())
+      return ""; // each tile owns what it reads
+  }
   for (Operation *parent = each.load->getParentOp(); parent != kernel;
        parent = parent->getParentOp()) {
     auto loop = dyn_cast<scf::ForOp>(parent);
     if (!loop)
       return "it is loaded in a branch";
     for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
-      if (!isUniform(bound))
-        return "the number of rounds of a loop is not the same in all programs";
-    if (!isSumLoop(loop))
-      return "a loop around it is no sum: what a round adds depends on other rounds";
+      isUneven |= !isUniform(bound);
     each.loops.insert(each.loops.begin(), loop);
   }
-  if (each.owned.empty()) // as many blocks as rounds do not occupy the machine
-    return each.loops.empty() ? "all programs read the same block"
-                              : "all programs read the same blocks in the rounds of a loop";
+  if (isUneven) {
+    std::string why = planBlocks(each);
+    if (!why.empty())
+      return why;
+    if (each.owner.shared.empty())
+      return "no other program reads its blocks";
+    each.loops.clear();
+  }
+  if (!each.owner.why.empty())
+    return each.owner.why;
+  for (unsigned place = 0; place < each.tiles.all.size(); ++place)
+    if (!llvm::is_contained(each.owner.shared, place))
+      each.owned.push_back(place);
+  if (each.varying && !llvm::is_contained(each.owner.shared, *each.varying))
+    return "the number of rounds of a loop is not the same in all programs";
+  if (!llvm::all_of(each.loops, [&](scf::ForOp loop) { return isSumLoop(loop); }))
+    return "a loop around it is no sum: what a round adds depends on other rounds";
+  if (each.owned.empty() || (each.isByBlocks && each.owned.size() == 1))
+    // as many blocks as rounds do not occupy the machine
+    return each.loops.empty() && !each.isByBlocks
+               ? "all programs read the same block"
+               : "all programs read the same blocks in the rounds of a loop";
   return "";
 }
 
@@ -355,10 +395,14 @@ bool Transposer::isSumLoop(scf::ForOp loop) const {
   for (auto [i, carried] : llvm::enumerate(loop.getRegionIterArgs())) {
     if (!linear.contains(carried))
       continue;
+    // A sum that is used in the loop, as one that every round stores, has other adjoints in every
+    // round.
+    if (!carried.hasOneUse())
+      return false;
     Value next = loop.getYieldedValues()[i];
     while (next != carried) {
       Operation *op = next.getDefiningOp();
-      if (!op || op->getBlock() != loop.getBody() ||
+      if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||
           !isa<arith::AddFOp, arith::SubFOp, tile::DotOp>(op))
         return false;
       SmallVector<Value> from;
@@ -387,7 +431,7 @@ Value Transposer::tilesOf(const Schedule &each) {
                                   toInteger(builder, loc, by, builder.getI32Type()));
   };
   for (unsigned place : each.owned)
-    multiply(coordinates.all[place].extent);
+    multiply(each.tiles.all[place].extent);
   for (scf::ForOp loop : each.loops)
     multiply(roundsOf(loop).count);
   return count;
@@ -405,6 +449,7 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
                                      tile::NumProgramsOp::create(builder, loc, type, axis));
   }
   auto blocks = scf::ForOp::create(builder, loc, first, count, programs);
+  each.loopsWritten = 1;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(blocks.getBody());
   schedule = &each;
@@ -422,25 +467,53 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
     else if (isa<LoopLikeOpInterface>(op))
       ++loops;
   });
-  // The loop over blocks, and those over tiles.
-  if (each.why.empty() && loops > 1 + each.owner.shared.size())
+  // Besides the loop over blocks, and those over tiles.
+  if (each.why.empty() && loops > each.loopsWritten)
     each.why = computedInLoop;
   return each.why.empty();
 }
 
 void Transposer::enterTile(Block &body, ArrayRef<Value> places) {
   residuals.clear();
+  schedule->places.assign(places.begin(), places.end());
   for (auto [coordinate, place] : llvm::zip(coordinates.all, places))
     for (Value value : coordinate.values)
       residuals.map(value, place);
+  SmallVector<Value> positions;
+  for (const Position &position : coordinates.positions) {
+    if (!position.width) {
+      positions.push_back(places[position.place]);
+      continue;
+    }
+    Location loc = position.width.getLoc();
+    Value begin = arith::MulIOp::create(builder, loc, positions[position.quotient], position.width);
+    positions.push_back(arith::AddIOp::create(builder, loc, begin, positions[position.remainder]));
+    for (Value value : position.values)
+      residuals.map(value, positions.back());
+  }
   recompute(body);
 }
 
 bool Transposer::isGiven(Operation *op) {
   if (!schedule)
     return false;
-  if (op->getNumResults() == 1 && coordinates.indexOf(op->getResult(0)))
+  if (op->getNumResults() == 1 &&
+      (coordinates.indexOf(op->getResult(0)) || coordinates.positionOf(op->getResult(0))))
     return true;
+  if (schedule->isSaved && op->getParentOp() == kernel) {
+    bool isLoop = isa<LoopLikeOpInterface>(op), isRead = false;
+    for (Value result : op->getResults()) {
+      auto found = llvm::find_if(saved, [&](const Saved &each) { return each.of == result; });
+      if (found != saved.end() && !linear.contains(result)) {
+        residuals.map(result, loadSaved(*found, schedule->places));
+        isRead = true;
+      } else if (isLoop && !linear.contains(result)) {
+        residuals.map(result, placeholder(result.getType()));
+      }
+    }
+    if (isLoop || isRead)
+      return true;
+  }
   if (!unwrapped.contains(op))
     return false;
   residuals.map(op->getResult(0), here(op->getOperand(0)));
@@ -464,19 +537,25 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
     return digit;
   };
   residuals.clear();
+  if (each.isByBlocks)
+    each.loops.assign(1, cast<scf::ForOp>(each.load->getParentOp()));
   each.rounds.assign(each.loops.size(), Value());
-  for (unsigned i = each.loops.size(); i-- > 0;) {
+  for (unsigned i = each.isByBlocks ? 0 : each.loops.size(); i-- > 0;) {
     Value count = roundsOf(each.loops[i]).count;
     each.rounds[i] = toInteger(builder, loc, takeOff(count), count.getType());
   }
-  SmallVector<Value> places(coordinates.all.size());
+  SmallVector<Value> places(each.tiles.all.size());
   for (unsigned place : llvm::reverse(each.owned))
-    places[place] = takeOff(coordinates.all[place].extent);
+    places[place] = takeOff(each.tiles.all[place].extent);
+  if (each.isByBlocks)
+    each.position =
+        arith::MulIOp::create(builder, loc, places.back(), number(builder, loc, each.step, type));
 
-  // Where the block is. Nothing there depends on the other coordinates.
+  // Where the block is. Nothing there depends on the other coordinates; of blocks with numbers it
+  // may be computed from them, all with one result.
   SmallVector<Value> own = places;
   for (unsigned place : each.owner.shared)
-    own[place] = placeholder(type);
+    own[place] = each.isByBlocks ? number(builder, loc, 0, type) : placeholder(type);
   for (const Wrap &wrap : each.owner.wraps)
     unwrapped.insert(wrap.op);
   enterTile(body, own);
@@ -500,30 +579,44 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   // What the tiles with these coordinates add.
   Type block = each.load.getType(), element = tile::elementOf(block);
   Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
-  Value zero = zeroOf(builder, loc, tile::withShapeOf(wide, block));
-  std::function<Value(unsigned, Value)> sumOver = [&](unsigned i, Value sum) -> Value {
-    if (i < each.owner.shared.size()) {
-      unsigned place = each.owner.shared[i];
-      Value begin = number(builder, loc, 0, type);
-      return loopOver(builder, loc, begin, coordinates.all[place].extent, sum,
-                      [&](Value at, ValueRange carried) {
-                        places[place] = at;
-                        return SmallVector<Value>{sumOver(i + 1, carried[0])};
-                      })[0];
-    }
-    enterTile(body, places);
-    adjoints.clear();
-    lanes.clear();
-    each.contribution = Value();
-    if (each.isSaved)
-      contributeSaved(each, places);
-    else
-      transposeBlock(body);
-    return refusal ? sum : addContribution(each, sum);
-  };
-  Value sum = sumOver(0, zero);
+  Value sum = zeroOf(builder, loc, tile::withShapeOf(wide, block));
+  each.places = places;
+  const tile::LoadOp chosen = each.load;
+  for (tile::LoadOp load : each.all) {
+    each.load = load;
+    if (each.isByBlocks)
+      each.loops.assign(1, cast<scf::ForOp>(load->getParentOp()));
+    each.places = places;
+    sum = sumOverTiles(each, body, sum);
+  }
+  each.load = chosen;
   if (!refusal && each.why.empty())
     tile::StoreOp::create(builder, loc, address, convertTo(builder, sum, element), mask);
+}
+
+Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned sharedBefore) {
+  Location loc = each.load.getLoc();
+  if (sharedBefore < each.owner.shared.size()) {
+    unsigned place = each.owner.shared[sharedBefore];
+    Value begin = number(builder, loc, 0, builder.getI32Type()), end = each.tiles.all[place].extent;
+    if (each.isByBlocks && place == each.varying.value_or(each.owner.shared[0]))
+      std::tie(begin, end) = tilesWithBlock(each);
+    ++each.loopsWritten;
+    return loopOver(builder, loc, begin, end, sum, [&](Value at, ValueRange carried) {
+      each.places[place] = at;
+      return SmallVector<Value>{sumOverTiles(each, body, carried[0], sharedBefore + 1)};
+    })[0];
+  }
+  SmallVector<Value> places = each.places;
+  enterTile(body, places);
+  adjoints.clear();
+  lanes.clear();
+  each.contribution = Value();
+  if (each.isSaved)
+    contributeSaved(each, places);
+  else
+    transposeBlock(body);
+  return refusal ? sum : addContribution(each, sum);
 }
 
 Value Transposer::addContribution(Schedule &each, Value sum) {
@@ -566,8 +659,20 @@ Transposer::Rounds Transposer::enterScheduledRound(scf::ForOp loop) {
   Rounds rounds = roundsOf(loop);
   for (unsigned i : rounds.states)
     residuals.map(loop.getRegionIterArg(i), placeholder(loop.getRegionIterArg(i).getType()));
-  size_t number = llvm::find(schedule->loops, loop) - schedule->loops.begin();
-  enterRound(rounds, schedule->rounds[number]);
+  if (schedule->isByBlocks) {
+    Location loc = loop.getLoc();
+    Value distance = builder.createOrFold<arith::SubIOp>(loc, schedule->position, rounds.lower);
+    Value step = number(builder, loc, schedule->step, builder.getI32Type());
+    Value round = matchPattern(rounds.lower, m_Zero())
+                      ? schedule->places.back()
+                      : builder.createOrFold<arith::DivSIOp>(loc, distance, step);
+    rounds.mayBeNegative = true; // at the block's address, in a tile that has no such round
+    enterRound(rounds, round);
+    residuals.map(loop.getInductionVar(), schedule->position);
+  } else {
+    size_t depth = llvm::find(schedule->loops, loop) - schedule->loops.begin();
+    enterRound(rounds, schedule->rounds[depth]);
+  }
   recompute(*loop.getBody());
   return rounds;
 }
@@ -601,9 +706,9 @@ static bool avoidsLoops(Value value, const llvm::DenseSet<Value> &linear) {
 }
 
 bool Transposer::maySave(const Schedule &each) const {
-  auto isKnown = [](const Coordinate &coordinate) { return !coordinate.values.empty(); };
-  return memory && step && llvm::all_of(coordinates.all, isKnown) &&
-         (!each.loops.empty() || avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
+  return memory && step &&
+         (each.isByBlocks || !each.loops.empty() ||
+          avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
 }
 
 /// What a loop's sums are saved as: products round them to the type of their operands anyway.
@@ -620,13 +725,37 @@ static Type savedType(scf::ForOp loop, unsigned index) {
   return isNarrow ? a : type;
 }
 
+void Transposer::saveValues(const Schedule &each) {
+  for (tile::LoadOp load : each.all)
+    if (auto loop = dyn_cast<scf::ForOp>(load->getParentOp()))
+      for (Value value : readFromLoops(loop))
+        if (Type element = tile::elementOf(value.getType());
+            element.isIntOrFloat() && element.getIntOrFloatBitWidth() >= 8)
+          savedOf(value);
+}
+
+/// Where the next loop goes on with a sum, its result has the same adjoint.
+Value Transposer::lastOfSum(Value value) const {
+  while (value.hasOneUse()) {
+    OpOperand &use = *value.use_begin();
+    auto next = dyn_cast<scf::ForOp>(use.getOwner());
+    if (!next || use.getOperandNumber() < next.getNumControlOperands() || !isSumLoop(next))
+      break;
+    value = next.getTiedLoopResult(&use);
+  }
+  return value;
+}
+
 unsigned Transposer::savedOf(Value value) {
+  value = lastOfSum(value);
   for (auto [i, each] : llvm::enumerate(saved))
     if (each.of == value)
       return i;
   auto result = cast<OpResult>(value);
   Type element = tile::elementOf(value.getType());
-  if (auto loop = dyn_cast<scf::ForOp>(result.getOwner()))
+  auto loop = dyn_cast<scf::ForOp>(result.getOwner());
+  if (!linear.contains(value)) { // a value, as it is
+  } else if (loop)
     element = savedType(loop, result.getResultNumber());
   else if (element.getIntOrFloatBitWidth() < 32)
     element = builder.getF32Type();
@@ -688,21 +817,24 @@ void Transposer::save(Value value, Value adjoint) {
   SmallVector<Value> places;
   for (const Coordinate &coordinate : coordinates.all)
     places.push_back(coordinate.values[0]);
-  adjoint = convertTo(builder, orZero(zeroed(adjoint), value), found->element);
+  if (linear.contains(value))
+    adjoint = convertTo(builder, orZero(zeroed(adjoint), value), found->element);
   auto branch = scf::IfOp::create(builder, loc, coordinates.holds, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   tile::StoreOp::create(builder, loc, savedAddress(*found, places), adjoint, Value());
 }
 
+Value Transposer::loadSaved(const Saved &each, ArrayRef<Value> places) {
+  Location loc = each.of.getLoc();
+  Type type = tile::withShapeOf(each.element, each.of.getType());
+  Value address = savedAddress(each, places);
+  Value read = tile::LoadOp::create(builder, loc, type, address, Value(), Value());
+  return convertTo(builder, read, tile::elementOf(each.of.getType()));
+}
+
 void Transposer::contributeSaved(Schedule &each, ArrayRef<Value> places) {
-  auto load = [&](Value value) {
-    const Saved &one = saved[savedOf(value)];
-    Type type = tile::withShapeOf(one.element, value.getType());
-    Value read = tile::LoadOp::create(builder, value.getLoc(), type, savedAddress(one, places),
-                                      Value(), Value());
-    return convertTo(builder, read, tile::elementOf(value.getType()));
-  };
+  auto load = [&](Value value) { return loadSaved(saved[savedOf(value)], places); };
   if (each.loops.empty()) {
     each.contribution = load(each.load.getResult());
     return;
@@ -731,6 +863,9 @@ void Transposer::divideIntoSteps(Block &body, Operation *marker) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(first.thenBlock());
     recompute(body);
+    for (const Saved &each : saved)
+      if (!linear.contains(each.of))
+        save(each.of, here(each.of));
     isSaving = true;
     transposeBlock(body);
     isSaving = false;

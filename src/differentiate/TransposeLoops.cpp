@@ -195,7 +195,10 @@ void Transposer::enterRound(const Rounds &rounds, Value number) {
     Value value = rounds.inits[i];
     for (Value step : *rounds.steps[i]) {
       Type element = tile::elementOf(step.getType());
-      Value times = spread(builder, loc, toInteger(builder, loc, number, element), step.getType());
+      Value round = rounds.mayBeNegative && element.isInteger(64) && number.getType().isInteger(32)
+                        ? arith::ExtSIOp::create(builder, loc, element, number).getResult()
+                        : toInteger(builder, loc, number, element);
+      Value times = spread(builder, loc, round, step.getType());
       Value distance = arith::MulIOp::create(builder, loc, times, step);
       if (isa<tile::PtrType>(tile::elementOf(value.getType())))
         value = tile::AddPtrOp::create(builder, loc, value.getType(), value, distance);

@@ -173,7 +173,7 @@ void Transposer::contribute(tile::LoadOp load, Value a) {
       schedule->contribution = zeroed(a);
   } else if (isSaving && scheduled.contains(load)) {
     save(load.getResult(), a);
-  } else if (alone ? load == alone : !scheduled.contains(load)) {
+  } else if (alone ? llvm::is_contained(alone->all, load) : !scheduled.contains(load)) {
     addTo(load, a);
   }
 }

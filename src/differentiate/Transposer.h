@@ -160,6 +160,7 @@ private:
     llvm::SmallVector<std::optional<llvm::SmallVector<mlir::Value>>> steps;
     llvm::SmallVector<unsigned> states;   ///< carried values that have neither
     llvm::SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
+    bool mayBeNegative = false;           ///< the number of a round, where none is executed
     bool isMasked = false;                ///< whether adjoints may have lanes that reach no output
   };
   /// Written before the reverse loop.
@@ -184,14 +185,26 @@ private:
 
   /// A gradient that is summed by the tiles that own its elements (Schedules.cpp).
   struct Schedule {
-    tile::LoadOp load;
+    tile::LoadOp load; ///< of several, the one that is being written
+    llvm::SmallVector<tile::LoadOp> all;
+    /// Those of the kernel, and the number of the block where `isByBlocks`.
+    Coordinates tiles;
     Ownership owner;
     llvm::SmallVector<mlir::scf::ForOp> loops; ///< around the load, outermost first
     llvm::SmallVector<unsigned> owned;         ///< coordinates that the address depends on
-    llvm::SmallVector<mlir::Value> rounds;     ///< of each loop, where a contribution is written
-    mlir::Value contribution;                  ///< to the gradient of one program's block
-    bool isSaved = false;                      ///< from an adjoint that the first step has saved
-    std::string why;                           ///< why it is none; empty when it is one
+    /// Whether tiles differ in their rounds, or several loops read the blocks: a block has a
+    /// number, its position divided by the loops' step, and each tile its rounds among these.
+    bool isByBlocks = false;
+    int64_t step = 0;                ///< of the loops
+    std::optional<unsigned> varying; ///< the coordinate that bounds of loops depend on
+    mlir::Value bounded;             ///< a further condition, an i1; or null
+    mlir::Value position;            ///< of the block that is being written: the loops' variable
+    llvm::SmallVector<mlir::Value> places; ///< of the tile that is being written
+    unsigned loopsWritten = 0;
+    llvm::SmallVector<mlir::Value> rounds; ///< of each loop, where a contribution is written
+    mlir::Value contribution;              ///< to the gradient of one program's block
+    bool isSaved = false;                  ///< from an adjoint that the first step has saved
+    std::string why;                       ///< why it is none; empty when it is one
   };
   /// Transposes the kernel: gradients with a schedule of their own, then the others together.
   void transposeKernel(mlir::Block &body);
@@ -200,6 +213,14 @@ private:
   std::string planSchedule(Schedule &schedule);
   /// A loop over tiles, and what each stores; false with a reason when that cannot be written.
   bool writeSchedule(Schedule &schedule, mlir::Block &body, mlir::Value count);
+  std::string planBlocks(Schedule &schedule);
+  std::string planMasks(Schedule &schedule, llvm::ArrayRef<mlir::Value> counts);
+  /// The tiles that have a round for the block, from the first to one behind the last.
+  std::pair<mlir::Value, mlir::Value> tilesWithBlock(Schedule &schedule);
+  /// What the tiles add to a block, those of one load.
+  mlir::Value sumOverTiles(Schedule &schedule, mlir::Block &body, mlir::Value sum,
+                           unsigned sharedBefore = 0);
+  void ownByTile(const Schedule &schedule);
   /// For people.
   std::string wordsOf(const Schedule &schedule) const;
   /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
@@ -219,19 +240,26 @@ private:
   /// Whether the adjoint of what the loop carries is the same in all rounds.
   bool isSumLoop(mlir::scf::ForOp loop) const;
 
-  /// An adjoint that the first step saves: of what a loop gives, or of what a load gives.
+  /// What the first step saves: the adjoint of what a loop or a load gives, or a value that a loop
+  /// computes and another one reads, as the statistics of a row.
   struct Saved {
     mlir::Value of;
     mlir::Type element; ///< in memory
     int64_t before;     ///< bytes of a program that are saved before it, a multiple of 16
   };
   bool maySave(const Schedule &schedule) const;
+  /// Notes the values that the first step saves for the rounds of the schedule's loops.
+  void saveValues(const Schedule &schedule);
+  mlir::Value lastOfSum(mlir::Value value) const;
   /// The number in `saved`; a new one for a value that was not saved so far.
   unsigned savedOf(mlir::Value value);
   /// Of the block of the program with these coordinates.
   mlir::Value savedAddress(const Saved &each, llvm::ArrayRef<mlir::Value> places);
   /// In the first step: stores the adjoint of a value that is to be saved.
   void save(mlir::Value value, mlir::Value adjoint);
+  mlir::Value loadSaved(const Saved &each, llvm::ArrayRef<mlir::Value> places);
+  /// Values that are not linear, from loops before the loop, that it reads.
+  llvm::SmallVector<mlir::Value> readFromLoops(mlir::scf::ForOp loop) const;
   void contributeSaved(Schedule &schedule, llvm::ArrayRef<mlir::Value> places);
   /// Divides what was written after `marker`, and what remains to be written, into two steps.
   void divideIntoSteps(mlir::Block &body, mlir::Operation *marker);
@@ -284,11 +312,11 @@ private:
   mlir::Operation *lastOfKernel = nullptr;     ///< what follows in its block is the transpose
   mlir::Operation *afterCoordinates = nullptr; ///< the last operation that computes coordinates
   llvm::SmallVector<Saved> saved;
-  int64_t savedBytes = 0;           ///< of a program
-  mlir::Value memory, step;         ///< arguments of a kernel that may have two steps
-  bool isSaving = false;            ///< the first step is being written
-  bool hasOthers = false;           ///< some gradients have no schedule
-  mlir::Operation *alone = nullptr; ///< the load whose gradient alone is being written
+  int64_t savedBytes = 0;          ///< of a program
+  mlir::Value memory, step;        ///< arguments of a kernel that may have two steps
+  bool isSaving = false;           ///< the first step is being written
+  bool hasOthers = false;          ///< some gradients have no schedule
+  const Schedule *alone = nullptr; ///< the one whose gradient alone is being written otherwise
   llvm::DenseSet<mlir::Value> linear;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
   bool hasDeadLanes = false; ///< whether what is accumulated now comes from an adjoint with some

@@ -3,6 +3,7 @@
 #include "embedded/cpu_features.h"
 
 #include "nereid/embedded.h"
+#include "targets/cpu/executor/Tiles.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -44,8 +45,14 @@ uint32_t find() {
     return found;
   found |= NRD_CPU_AVX512;
   // AVX512-VNNI, and in the second part of the leaf AVX512-BF16.
-  if (all(c, bit(11)) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, bit(5)))
-    found |= NRD_CPU_AVX512BF16;
+  if (!all(c, bit(11)) || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !all(a, bit(5)))
+    return found;
+  found |= NRD_CPU_AVX512BF16;
+  if (cpu::requestTiles().state != cpu::TileState::Granted)
+    return found;
+  found |= NRD_CPU_SAPPHIRERAPIDS;
+  if (all(a, bit(21))) // AMX-FP16
+    found |= NRD_CPU_GRANITERAPIDS;
   return found;
 }
 #else

@@ -72,11 +72,21 @@ std::string textOf(const nrd_embedded_cuda &code) {
 }
 
 const char *textOf(const nrd_embedded_cpu &code) {
-  return code.features == NRD_CPU_BASELINE     ? "cpu:baseline"
-         : code.features == NRD_CPU_AVX2       ? "cpu:avx2"
-         : code.features == NRD_CPU_AVX512     ? "cpu:avx512"
-         : code.features == NRD_CPU_AVX512BF16 ? "cpu:avx512bf16"
-                                               : "cpu:aarch64";
+  switch (code.features) {
+  case NRD_CPU_BASELINE:
+    return "cpu:baseline";
+  case NRD_CPU_AVX2:
+    return "cpu:avx2";
+  case NRD_CPU_AVX512:
+    return "cpu:avx512";
+  case NRD_CPU_AVX512BF16:
+    return "cpu:avx512bf16";
+  case NRD_CPU_SAPPHIRERAPIDS:
+    return "cpu:sapphirerapids";
+  case NRD_CPU_GRANITERAPIDS:
+    return "cpu:graniterapids";
+  }
+  return "cpu:aarch64";
 }
 
 /// No variant runs on the device, or none fits the arguments: which there are, and why not.

@@ -2,6 +2,8 @@
 #pragma once
 #include "gpu/Machine.h"
 
+#include <functional>
+
 namespace nereid::explain {
 struct Report;
 } // namespace nereid::explain
@@ -25,6 +27,9 @@ struct GpuOptions {
   int numCtas = 1;
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
+  /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
+  /// for kernels with a loop that is divided.
+  std::function<bool()> movesRegisters = nullptr;
   Concessions without = {};
   bool verify = false; ///< verify the IR after every pass
   /// Where passes write down what they decide and why; null when nobody asked.

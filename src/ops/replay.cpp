@@ -197,16 +197,42 @@ static at::Tensor viewOf(const at::Tensor &tensor, const Recorded::Result &resul
   return view;
 }
 
-bool Replay::run(const Recorded &recorded, const Signature &signature,
-                 torch::jit::Stack &stack) const {
-  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+/// The bytes of a storage that a tensor's elements are in: from the first to behind the last.
+static std::pair<int64_t, int64_t> rangeOf(const at::Tensor &tensor) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (!tensor.size(i))
+      return {0, 0};
+    last += (tensor.size(i) - 1) * tensor.stride(i);
+  }
+  auto width = int64_t(tensor.itemsize());
+  return {tensor.storage_offset() * width, (tensor.storage_offset() + last + 1) * width};
+}
+
+/// Whether a tensor that is written may share elements with another one. Parts of one storage, as
+/// in a buffer of many parameters, need not.
+static bool mayOverlap(const Signature &signature) {
+  const auto &tensors = signature.tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
     if (!signature.written[i])
       continue;
-    const c10::StorageImpl *storage = signature.tensors[i]->storage().unsafeGetStorageImpl();
-    for (size_t j = 0; j < signature.tensors.size(); ++j)
-      if (j != i && signature.tensors[j]->storage().unsafeGetStorageImpl() == storage)
-        return false;
+    const c10::StorageImpl *storage = tensors[i]->storage().unsafeGetStorageImpl();
+    for (size_t j = 0; j < tensors.size(); ++j) {
+      if (j == i || tensors[j]->storage().unsafeGetStorageImpl() != storage)
+        continue;
+      auto [first, end] = rangeOf(*tensors[i]);
+      auto [otherFirst, otherEnd] = rangeOf(*tensors[j]);
+      if (first < otherEnd && otherFirst < end)
+        return true;
+    }
   }
+  return false;
+}
+
+bool Replay::run(const Recorded &recorded, const Signature &signature,
+                 torch::jit::Stack &stack) const {
+  if (mayOverlap(signature))
+    return false;
   c10::OptionalDeviceGuard guard;
   if (isCuda)
     guard.reset_device(signature.device);

@@ -69,7 +69,7 @@ public:
   bool sign(const c10::IValue *arguments, Signature &signature) const;
   std::shared_ptr<const Recorded> find(const Signature &signature) const;
   /// Runs a recorded call whose arguments are the last ones on the stack and replaces them by the
-  /// results. False, and nothing that others see is done, where an output shares memory with
+  /// results. False, and nothing that others see is done, where an output shares elements with
   /// another argument, or a condition is not answered as it was.
   bool run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const;
   void add(const Signature &signature, const OpsRecord &record);

@@ -166,6 +166,8 @@ bool runtime::canLaunch(const CompileRequest &request) {
                         .Case("avx2", NRD_CPU_AVX2)
                         .Case("avx512", NRD_CPU_AVX512)
                         .Case("avx512bf16", NRD_CPU_AVX512BF16)
+                        .Case("sapphirerapids", NRD_CPU_SAPPHIRERAPIDS)
+                        .Case("graniterapids", NRD_CPU_GRANITERAPIDS)
                         .Case("aarch64", NRD_CPU_AARCH64)
                         .Default(0);
   return (embedded::cpuFeatures() & needed) == needed;

@@ -11,6 +11,7 @@ void CompiledKernel::saveCommon(ByteWriter &out) const {
   });
   out.number(scratchBytes);
   out.flag(independent);
+  out.flag(usesTiles);
 }
 
 void CompiledKernel::restoreCommon(ByteReader &in) {
@@ -22,6 +23,7 @@ void CompiledKernel::restoreCommon(ByteReader &in) {
   });
   scratchBytes = in.number<uint64_t>();
   independent = in.flag();
+  usesTiles = in.flag();
 }
 
 } // namespace nereid::targets

@@ -126,6 +126,8 @@ public:
   uint64_t scratchBytes = 0;
   /// CPU: no program waits for another, so they may start in any order.
   bool independent = false;
+  /// CPU: it has products of tiles (AMX), whose registers Linux gives to a process that asks.
+  bool usesTiles = false;
   std::vector<StageTime> times;
 
   // Results of the compilation that a copy on disk depends on.

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -191,6 +192,41 @@ def test_header_of_any_names(tmp_path):
         subprocess.run([compiler, "-fsyntax-only", "-Werror", "-x", language, "-include", str(header), "/dev/null"], check=True)
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
+def test_header_asks_for_tiles(tmp_path):
+    """A kernel with products of AMX tiles runs where Linux gives the process their registers, and is refused elsewhere, on processors without AMX too."""
+    compiler = shutil.which("cc") or shutil.which("clang-22")
+    if compiler is None:
+        pytest.skip("compiles C: there is no C compiler")
+    file = tmp_path / "product.py"
+    file.write_text("""
+import triton.language as tl
+
+def product(a, c):
+    i, j = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    x = tl.load(a + i * 32 + j)
+    tl.store(c + i * 32 + j, tl.dot(x, x))
+""")
+    for kind, name in (("header", "product.h"), ("obj", "product.o")):
+        result = nereid("compile", str(file), "--signature", "*i8, *i32", "--features", "sapphirerapids", "--emit", kind, "-o", str(tmp_path / name))
+        assert result.returncode == 0, result.stderr
+    (tmp_path / "main.c").write_text("""#include "product.h"
+int main(void) {
+  static int8_t a[32 * 32];
+  static int32_t c[32 * 32];
+  for (int i = 0; i < 32 * 32; ++i)
+    a[i] = -3;
+  int status = product_launch(1, 1, 1, a, c);
+  printf("%d %d\\n", status, c[1023]);
+  return 0;
+}
+""")
+    subprocess.run([compiler, "-Wall", "-Werror", "main.c", "product.o", "-o", "main"], cwd=tmp_path, check=True)
+    output = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    assert output == ("0 288\n" if "amx_int8" in flags else "-3 0\n")
+
+
 def test_object_and_metadata(tmp_path):
     out = tmp_path / "add.o"
     assert nereid(*ADD, "--emit", "obj", "-o", str(out)).returncode == 0
@@ -201,15 +237,20 @@ def test_object_and_metadata(tmp_path):
     assert meta["params"][4]["constant"] and meta["params"][4]["signature"] == "1024"
 
 
-@pytest.mark.parametrize("features", ["avx2", "avx512", "avx512bf16", "baseline", "aarch64"])
+@pytest.mark.parametrize("features", ["avx2", "avx512", "avx512bf16", "sapphirerapids", "graniterapids", "baseline", "aarch64"])
 def test_instruction_sets(features):
     text = nereid(*ADD, "--features", features).stdout
-    assert ("zmm" in text) == (features in ("avx512", "avx512bf16"))
-    assert ("ymm" in text) <= (features in ("avx2", "avx512", "avx512bf16"))
+    wide = ("avx512", "avx512bf16", "sapphirerapids", "graniterapids")
+    assert ("zmm" in text) == (features in wide)
+    assert ("ymm" in text) <= (features in ("avx2", *wide))
+    assert "tile" not in text
     assert ("fadd\tv" in text) == (features == "aarch64")
 
 
 @pytest.mark.parametrize("dtype, features, instruction", [("bf16", "avx512bf16", "vdpbf16ps"), ("bf16", "avx512", "vfmadd231ps"),
+                                                         ("bf16", "sapphirerapids", "tdpbf16ps"), ("i8", "sapphirerapids", "tdpbssd"),
+                                                         ("fp8e5", "sapphirerapids", "tdpbf16ps"), ("fp16", "sapphirerapids", "vfmadd231ps"),
+                                                         ("fp16", "graniterapids", "tdpfp16ps"), ("bf16", "graniterapids", "tdpbf16ps"),
                                                          ("i8", "avx512bf16", "vpdpbusd"), ("i8", "avx512", "vpmaddwd"),
                                                          ("i8", "avx2", "vpmaddwd"), ("i8", "baseline", "pmaddwd")])
 def test_instructions_of_products(dtype, features, instruction, tmp_path):
@@ -226,8 +267,10 @@ def product(a, b, c):
     out = "i32" if dtype == "i8" else "fp32"
     result = nereid("compile", str(file), "--signature", f"*{dtype}, *{dtype}, *{out}", "--features", features)
     assert result.returncode == 0, result.stderr
-    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld))", result.stdout, re.M))
+    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld|tdp\w+))", result.stdout, re.M))
     assert found == {instruction}
+    uses_tiles = instruction.startswith("tdp")
+    assert [result.stdout.count(f"\t{word}") for word in ("ldtilecfg", "tilerelease")] == [uses_tiles] * 2
 
 
 def test_time_and_changes():

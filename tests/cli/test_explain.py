@@ -308,6 +308,7 @@ def test_cpu(tmp_path):
 
 @pytest.mark.parametrize("features,dtype,unit,packing", [
     ("avx512bf16", "bf16", "vdpbf16ps", "groups of 2 along K, rows interleaved"),
+    ("sapphirerapids", "bf16", "tdpbf16ps", "groups of 2 along K, rows interleaved"),
     ("avx512", "bf16", "multiply-adds of fp32", None),
     ("avx512bf16", "fp32", "multiply-adds of fp32", None),
     ("baseline", "fp32", "multiply-adds of fp32", None),
@@ -316,12 +317,12 @@ def test_products_on_the_cpu(features, dtype, unit, packing):
     facts = report(SEED, "matmul_full_kernel", MATMUL.format(dtype, 64, 64, 32), target=f"cpu:{features}")
     product, = facts["products"]
     assert product["shape"] == [64, 64] and product["k"] == 32 and (product["a"], product["accumulator"]) == (dtype, "fp32")
-    assert product["unit"].startswith(unit) and "registers as accumulators" in product["unit"]
+    assert product["unit"].startswith(unit) and ("2x2 tiles" if features == "sapphirerapids" else "registers") + " as accumulators" in product["unit"]
     assert (packing or "") in product["packing"] and bool(product["packing"]) == bool(packing)
     assert bool(product["why"]) == (features == "avx512" and dtype == "bf16")
     bits = 128 if features == "baseline" else 512
     assert f"registers of {bits} bits" in facts["resources"]["instructions"]
-    assert ("bf16" in facts["resources"]["instructions"]) == (features == "avx512bf16")
+    assert ("bf16" in facts["resources"]["instructions"]) == (features in ("avx512bf16", "sapphirerapids"))
 
 
 def test_the_roof_of_the_cpu():

@@ -68,6 +68,62 @@ def neighbours(x, y, stride, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def two_loops(x, y, stride, n, m, BLOCK: tl.constexpr):
+    """The second loop is longer than the first one, and than a row."""
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, ), y.dtype.element_ty)
+    for k in range(n):
+        total += tl.load(x + row * stride + k * BLOCK + i)
+    for k in range(m):
+        total += tl.sin(tl.load(x + row * stride + k * BLOCK + i))
+    tl.store(y + row * BLOCK + i, total)
+
+
+@nereid.jit
+def beside_a_loop(x, y, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, ), y.dtype.element_ty)
+    for k in range(n):
+        total += tl.load(x + row * stride + k * BLOCK + i)
+    total += tl.cos(tl.load(x + row * stride + i))
+    tl.store(y + row * BLOCK + i, total)
+
+
+@nereid.jit
+def two_masks(x, y, n, m, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + row * BLOCK + i, mask=i < n, other=0.0)
+    tl.store(y + row * BLOCK + i, a + tl.exp(tl.load(x + row * BLOCK + i, mask=i < m, other=0.0)))
+
+
+@nereid.jit
+def repeated_lanes(x, y, BLOCK: tl.constexpr):
+    """Four lanes load each element."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(tl.broadcast_to((x + i)[:, None], (BLOCK, 4)))
+    tl.store(y + i, tl.sum(v * v * tl.arange(0, 4)[None, :], 1))
+
+
+@nereid.jit
+def both_directions(x, y, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    middle = x + BLOCK + row * stride
+    tl.store(y + row * BLOCK + i, tl.load(middle - i) * tl.load(middle + i))
+
+
+@nereid.jit
+def first_row(x, y, stride, BLOCK: tl.constexpr):
+    """A row of the program's own, times a row that all programs load."""
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    tl.store(y + row * BLOCK + i, tl.load(x + row * stride + i) * tl.load(x + i))
+
+
+@nereid.jit
 def branches(x, y, flag, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     i = tl.arange(0, BLOCK)
@@ -108,6 +164,12 @@ CASES = {
     "halves that overlap": (halves, (1, ), dict(x=(64, ), y=(1, 13)), dict(half=5, BLOCK=8), "stored"),
     "neighbours": (neighbours, (4, ), dict(x=(4, 20), y=(4, 13)), dict(stride=20, n=13, BLOCK=16), "summed"),
     "neighbours of rows that overlap": (neighbours, (4, ), dict(x=(90, ), y=(4, 13)), dict(stride=7, n=13, BLOCK=16), "summed"),
+    "loops of other lengths": (two_loops, (3, ), dict(x=(60, ), y=(3, 8)), dict(stride=9, n=1, m=3, BLOCK=8), "summed"),
+    "beside a loop without rounds": (beside_a_loop, (3, ), dict(x=(30, ), y=(3, 8)), dict(stride=5, n=0, BLOCK=8), "summed"),
+    "two masks": (two_masks, (3, ), dict(x=(3, 8), y=(3, 8)), dict(n=5, m=7, BLOCK=8), "summed"),
+    "lanes that share": (repeated_lanes, (3, ), dict(x=(3, 8), y=(3, 8)), dict(BLOCK=8), "atomic"),
+    "both directions": (both_directions, (3, ), dict(x=(40, ), y=(3, 8)), dict(stride=8, BLOCK=8), "atomic"),
+    "a row of all programs": (first_row, (3, ), dict(x=(3, 8), y=(3, 8)), dict(stride=8, BLOCK=8), "atomic"),
     "branches": (branches, (3, ), dict(x=(3, 8), y=(3, 8)), dict(flag=1, BLOCK=8), "summed"),
     "moments": (moments, (3, ), dict(x=(3, 21), y=(3, 21)), dict(stride=21, n=21, BLOCK=8), "summed"),
     "moments of rows that overlap": (moments, (3, ), dict(x=(50, ), y=(3, 21)), dict(stride=9, n=21, BLOCK=8), "summed"),

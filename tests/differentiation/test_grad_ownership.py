@@ -11,6 +11,7 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
+from nereid.differentiation import _meet
 from test_grad import one_block_matmul, swiglu
 from test_jvp_kernels import causal_conv, embedding, rms_norm
 
@@ -229,6 +230,49 @@ def test_gradients_in_one_place_are_refused():
             backward[(1, )](a, a, torch.empty(16), **names)
     backward[(1, )](a, a, torch.empty(16), da=dx, db=None, dy=dy)
     assert torch.equal(dx, dy)
+
+
+@pytest.mark.parametrize("places, message", [
+    ((slice(0, 16), slice(15, 31)), "gradient `db` shares memory with `da`"),
+    ((slice(0, 32, 2), slice(15, 31)), "gradient `db` shares memory with `da`"),
+    ((slice(0, 16), slice(16, 32)), None),
+    ((slice(40, 56), slice(0, 16)), "gradient `da` shares memory with `a`"),
+    ((slice(0, 16), slice(63, 79)), "gradient `db` shares memory with `b`"),
+    ((slice(0, 16), slice(90, 106)), "gradient `db` shares memory with `dy`"),
+    ((slice(100, 116), slice(116, 132)), None),
+])
+def test_gradients_that_share_memory_are_found_in_checked_mode(places, message):
+    """Also where they begin at different addresses. The kernel's output, which is not read, may be in the place of a gradient."""
+    memory = torch.ones(140, dtype=torch.float64)
+    a, b, dy, y = memory[32:48], memory[48:64], memory[80:96], memory[110:126]
+    if message is None:
+        dy = dy.clone()
+    backward = nereid.grad(multiply, ("a", "b"), "y").backward
+    da, db = (memory[place] for place in places)
+    given = dict(a=a.clone() if message is None else a, b=b.clone() if message is None else b, y=y, dy=dy, da=da, db=db)
+    if message:
+        with pytest.raises(ValueError, match=f"the {message}: its elements need places of their own"):
+            backward[(1, )](**given, checked=True)
+        return
+    backward[(1, )](**given, checked=True)
+    assert torch.equal(da, given["b"] * dy) and torch.equal(db, given["a"] * dy)
+
+
+def test_tensors_that_interleave_do_not_meet():
+    memory = torch.zeros(64)
+    left, right = memory[0::4], memory[1::4]
+    assert not _meet(left, right) and not _meet(right, left) and _meet(left, memory[8:9])
+    bytes_ = memory.view(torch.uint8)
+    assert _meet(memory[1:2], bytes_[7:8]) and not _meet(memory[1:2], bytes_[8:9])
+    square = memory.view(8, 8)
+    assert not _meet(square[:, :4], square[:, 4:]) and _meet(square[:, :4], square.T[3:]) and _meet(square[:1].expand(8, 8), square[0, 7:])
+
+
+def test_checked_mode_of_a_process_finds_gradients_that_share_memory(monkeypatch):
+    monkeypatch.setenv("NEREID_CHECKED", "1")
+    memory = torch.ones(40)
+    with pytest.raises(ValueError, match="the gradient `db` shares memory with `da`"):
+        nereid.grad(multiply, ("a", "b"), "y").backward[(1, )](torch.ones(16), torch.ones(16), torch.empty(16), da=memory[:16], db=memory[8:24], dy=torch.ones(16))
 
 
 def test_narrow_gradients_are_summed_in_fp32():

@@ -174,6 +174,31 @@ def test_grids_that_are_not_the_tiles(order, grid):
     compare(found, dict(a_ptr=(weight * dc) @ b.T, b_ptr=a.T @ (weight * dc)), torch.float64)
 
 
+@nereid.jit
+def product_of_two_rows(a_ptr, b_ptr, c_ptr, N, K, num_m, num_n, B: tl.constexpr):
+    """The last group of rows has another order for the output than for `a`."""
+    pid = tl.program_id(0)
+    width = 3 * num_n
+    first = pid // width * 3
+    size = min(num_m - first, 3)
+    rows = (first + pid % size) * B + tl.arange(0, B)
+    rows_of_a = (first + pid % width % size) * B + tl.arange(0, B)
+    columns = pid % width // size * B + tl.arange(0, B)
+    at = tl.arange(0, B)
+    a = tl.load(a_ptr + rows_of_a[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+    b = tl.load(b_ptr + at[:, None] * N + columns[None, :], mask=at[:, None] < K, other=0.0)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], tl.dot(a, b))
+
+
+def test_rows_of_groups_in_two_orders():
+    M, N, K = 80, 48, 7
+    a, b, dc = matrix(M, K, torch.float64), matrix(K, N, torch.float64), matrix(M, N, torch.float64)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=N, K=K, num_m=5, num_n=3)
+    found = grad_check.gradients(product_of_two_rows, (15, ), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16)
+    turned = torch.cat([dc[:48], dc[64:], dc[48:64]])  # row 3 of `a` makes row 4 of the output
+    compare(found, dict(a_ptr=turned @ b.T, b_ptr=a.T @ turned), torch.float64)
+
+
 def test_more_rows_of_tiles_than_the_matrix_has():
     found, expected, _ = of_product(70, 50, 90, torch.float64, "rows", False, grid=(7 * 4, ))
     compare(found, expected, torch.float64)
@@ -296,6 +321,115 @@ def test_positions_that_wrap_to_outputs_without_a_mask():
     found = grad_check.gradients(repeated, (2, 2), arguments, ("x", ), ("y", ), dict(y=dy), N=8)
     rows = dy @ w
     compare(found, dict(x=rows[:13] + torch.cat([rows[13:], torch.zeros(10, dtype=torch.float64)])), torch.float64)
+
+
+@nereid.jit
+def wrapped(x, w, y, z, M, L, N: tl.constexpr, CASE: tl.constexpr):
+    """y[p, i, j] = x[i % M, j] * w[p, j], for some i."""
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    j = tl.arange(0, N)
+    at = (tl.program_id(1) * N * tl.num_programs(0) + i[:, None]) * N + j[None, :]
+    v = tl.load(x + (i % M)[:, None] * N + j[None, :]) * tl.load(w + tl.program_id(1) * N + j)[None, :]
+    if CASE == "another bound":
+        tl.store(y + at, v, mask=(i < L)[:, None])
+    elif CASE == "other positions":
+        tl.store(y + at, v, mask=(i - 2 < M)[:, None])
+    elif CASE == "one of two outputs":
+        tl.store(y + at, v, mask=(i < M)[:, None])
+        tl.store(z + at, 2.0 * v)
+    elif CASE == "a mask of the other dimension":
+        tl.store(y + at, v * tl.load(z + at, mask=(j < L - 10)[None, :], other=0.0))
+    else:
+        tl.store(y + at, v, mask=(i < M)[:, None])
+
+
+@pytest.mark.parametrize("case", ["another bound", "other positions", "one of two outputs", "a mask of the other dimension", "their own"])
+def test_positions_that_wrap_behind_masks(case):
+    """All but the last let positions pass that wrap around."""
+    x, w, z = jvp_check.random(13, 8), jvp_check.random(3, 8), jvp_check.random(3, 16, 8)
+    given = dict(y=jvp_check.random(3, 16, 8), z=jvp_check.random(3, 16, 8))
+    arguments = dict(x=x, w=w, y=torch.zeros_like(z), z=z, M=13, L=15)
+    out = ("y", "z") if case == "one of two outputs" else ("y", )
+    text = explained(wrapped, (2, 3), arguments, "x", "y", N=8, CASE=case) if len(out) == 1 else ""
+    assert ("has a transposed schedule" in text) == (case == "their own"), text
+    found = grad_check.gradients(wrapped, (2, 3), arguments, ("x", ), out, given, N=8, CASE=case)
+    leaf, i = x.clone().requires_grad_(), torch.arange(16)
+    v = leaf[i % 13] * w[:, None]
+    value = v * given["y"] * ((i < {"another bound": 15, "other positions": 15, "a mask of the other dimension": 16}.get(case, 13))[:, None])
+    if case == "one of two outputs":
+        value = value + 2.0 * v * given["z"]
+    elif case == "a mask of the other dimension":
+        value = value * z * (torch.arange(8) < 5)
+    value.sum().backward()
+    compare(found, dict(x=leaf.grad), torch.float64)
+
+
+@nereid.jit
+def triangular_product(a_ptr, b_ptr, c_ptr, N, K, B: tl.constexpr, ADDS: tl.constexpr):
+    """The first (row + 1) * B columns of `a` times `b`; or a product that all programs along an axis that is not used add to the output."""
+    rows = tl.program_id(0) * B + tl.arange(0, B)
+    columns = tl.program_id(1) * B + tl.arange(0, B)
+    acc = tl.zeros((B, B), tl.float64)
+    for k in range(0, K if ADDS else (tl.program_id(0) + 1) * B, B):
+        at = k + tl.arange(0, B)
+        a = tl.load(a_ptr + rows[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+        acc += tl.dot(a, tl.load(b_ptr + at[:, None] * N + columns[None, :], mask=at[:, None] < K, other=0.0))
+    if ADDS:
+        tl.atomic_add(c_ptr + rows[:, None] * N + columns[None, :], acc)
+    else:
+        tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
+
+
+@nereid.jit
+def divided_twice(x, w, y, rows, more, N: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, N)
+    tl.store(y + (pid // rows * rows + pid % rows) * N + i, tl.load(x + pid // rows * N + i) * tl.load(w + pid // more))
+
+
+def test_program_ids_that_are_divided_by_two_numbers():
+    x, w, dy = jvp_check.random(6, 8), jvp_check.random(4), jvp_check.random(12, 8)
+    found = dict(x=torch.zeros_like(x), w=torch.zeros_like(w))
+    kernel = nereid.grad(divided_twice, ("x", "w"), "y").backward.kernel  # `backward` takes partial sums for vectors
+    kernel[(12, )](x, w, torch.zeros_like(dy), 2, 3, dx=found["x"], dw=found["w"], dy=dy, N=8)
+    rows = (dy * w.repeat_interleave(3)[:, None]).view(6, 2, 8)
+    compare(found, dict(x=rows.sum(1), w=(dy * x.repeat_interleave(2, 0)).view(4, 3, 8).sum((1, 2))), torch.float64)
+
+
+@nereid.jit
+def wide_rows(x, w, y, M, s):
+    """Rows of 8 elements at every second multiple of `s`; the last one of a batch reaches into the next batch."""
+    i = tl.arange(0, 2)
+    k = tl.arange(0, 8)
+    v = tl.load(x + tl.program_id(0) * (M * s) + (2 * i)[:, None] * s + k[None, :], mask=(2 * i)[:, None] < M, other=0.0)
+    at = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * 16 + i[:, None] * 8 + k[None, :]
+    tl.store(y + at, v * tl.load(w + tl.program_id(1)))
+
+
+def test_masks_of_positions_that_are_counted_in_steps():
+    x, w, dy = jvp_check.random(60), jvp_check.random(2), jvp_check.random(3, 2, 2, 8)
+    found = grad_check.gradients(wide_rows, (3, 2), dict(x=x, w=w, y=torch.zeros_like(dy), M=3, s=4), ("x", ), ("y", ), dict(y=dy))
+    leaf = x.clone().requires_grad_()
+    batch, i, k = torch.meshgrid(torch.arange(3), torch.arange(2), torch.arange(8), indexing="ij")
+    (leaf[batch * 12 + i * 8 + k][:, None] * w[:, None, None] * dy).sum().backward()
+    compare(found, dict(x=leaf.grad), torch.float64)
+
+
+def test_loops_that_are_longer_in_other_programs():
+    a, b, dc = jvp_check.random(48, 48), jvp_check.random(48, 32), jvp_check.random(48, 32)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=32, K=48)
+    assert "the number of rounds of a loop is not the same in all programs" in explained(triangular_product, (3, 2), arguments, "a_ptr", "c_ptr", B=16, ADDS=False)
+    found = grad_check.gradients(triangular_product, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16, ADDS=False)
+    kept = torch.arange(48)[None, :] < (torch.arange(48)[:, None] // 16 + 1) * 16
+    compare(found, dict(a_ptr=(dc @ b.T) * kept, b_ptr=(a * kept).T @ dc), torch.float64)
+
+
+def test_programs_that_compute_the_same():
+    a, b, dc = jvp_check.random(48, 48), jvp_check.random(48, 32), jvp_check.random(48, 32)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=32, K=48)
+    for copies in (1, 3):
+        found = grad_check.gradients(triangular_product, (3, 2, copies), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16, ADDS=True)
+        compare(found, dict(a_ptr=copies * dc @ b.T, b_ptr=copies * a.T @ dc), torch.float64)
 
 
 def test_loops_that_are_no_sums():
@@ -476,6 +610,18 @@ def test_a_grid_that_is_not_the_tiles_in_two_steps():
     compare(found, {name: expected[name] for name in found}, torch.float64)
 
 
+def test_an_empty_grid_before_others():
+    """No program of the first launch says how many bytes it saves."""
+    arguments, grid, dc = of_activated(70, 50, 90, torch.float64)
+    backward = nereid.grad(activated, WRT[:2], "c_ptr").backward
+    backward._asking(dc.device)[backward.kernel.saved].fill_(1)
+    for programs in (0, grid[0]):
+        found = {name: torch.full_like(arguments[name], float("nan")) for name in WRT[:2]}
+        backward[(programs, )](**arguments, dc_ptr=dc, **{f"d{name}": value for name, value in found.items()}, **BLOCKS, WRAP=False, ACTIVATION="silu")
+        expected = expected_of(arguments, "silu", dc if programs else torch.zeros_like(dc))
+        compare(found, {name: expected[name] for name in found}, torch.float64)
+
+
 def test_autograd_makes_both_steps():
     f = nereid.autograd(activated, wrt=WRT, out={"c_ptr": lambda a: a["a_ptr"].new_empty(len(a["a_ptr"]), a["b_ptr"].shape[1])},
                         grid=lambda a: (nereid.cdiv(a["M"], a["BM"]) * nereid.cdiv(a["N"], a["BN"]), ),
@@ -497,3 +643,42 @@ def test_code_of_two_steps_for_gpus():
     assert f"{128 * 128 * 2}" in compiled.asm["tile"]  # bytes that a program saves: in the type of the product's operands
     assert compiled.asm["ptx"].count("wgmma.mma_async") >= 12
     assert compiled.asm["cubin"]
+
+
+@nereid.jit
+def sums_used_in_loop(a_ptr, b_ptr, c_ptr, d_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, USE: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    at = rows[:, None] * N + columns[None, :]
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    acc = tl.zeros((BM, BN), tl.float64)
+    for round in range(0, tl.cdiv(K, BK)):
+        k = round * BK + tl.arange(0, BK)
+        a = tl.load(a_ptr + rows[:, None] * K + k[None, :], mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + k[:, None] * N + columns[None, :], mask=(k[:, None] < K) & (columns[None, :] < N), other=0.0)
+        if USE == "stored before":
+            tl.store(c_ptr + round * M * N + at, acc, mask=inside)
+        acc += tl.dot(a, b)
+        if USE == "added":
+            tl.atomic_add(c_ptr + at, 2.0 * acc, mask=inside)
+    tl.store(d_ptr + at, acc, mask=inside)
+
+
+@pytest.mark.parametrize("use", ["stored before", "added"])
+def test_sums_that_the_loop_itself_uses(use):
+    """What a round adds reaches what later rounds store: their adjoints differ from round to round."""
+    M, N, K = 37, 30, 40
+    arguments = dict(a_ptr=jvp_check.random(M, K), b_ptr=jvp_check.random(K, N), c_ptr=torch.zeros(3, M, N, dtype=torch.float64),
+                     d_ptr=torch.zeros(M, N, dtype=torch.float64), M=M, N=N, K=K)
+    given = dict(c_ptr=jvp_check.random(3, M, N), d_ptr=jvp_check.random(M, N))
+    found = grad_check.gradients(sums_used_in_loop, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", "d_ptr"), given, BM=16, BN=16, BK=16, USE=use)
+    a, b = arguments["a_ptr"].clone().requires_grad_(), arguments["b_ptr"].clone().requires_grad_()
+    acc, value = torch.zeros(M, N, dtype=torch.float64), 0.0
+    for i in range(3):
+        if use == "stored before":
+            value = value + (acc * given["c_ptr"][i]).sum()
+        acc = acc + a[:, i * 16:i * 16 + 16] @ b[i * 16:i * 16 + 16]
+        if use == "added":
+            value = value + (2.0 * acc * given["c_ptr"][0]).sum()
+    (value + (acc * given["d_ptr"]).sum()).backward()
+    compare(found, dict(a_ptr=a.grad, b_ptr=b.grad), torch.float64)

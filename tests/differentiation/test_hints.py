@@ -105,7 +105,7 @@ def test_saved_values_in_operators(route):
     assert isinstance(y, torch.Tensor)
     assert torch.autograd.gradcheck(lambda x, w: saving(x, w, eps=0.125), (x, w))
     assert torch.autograd.gradgradcheck(lambda x, w: saving(x, w, eps=0.125), (x, w))
-    torch.library.opcheck(saving.operator, ([x, w], [], [0.125], "x:tensor\nw:tensor\neps:float"))
+    torch.library.opcheck(saving.operator, ([x, w], [], [0.125], "x:tensor;w:tensor;eps:float"))
     with pytest.raises(ValueError, match="`z` in `saved` is not in `out`"):
         nereid.autograd(norm, wrt="x", out="y", grid=(1, ), saved="z")
     with pytest.raises(ValueError, match="all outputs of `norm` are in `saved`"):

@@ -10,6 +10,12 @@ import torch
 from named_kernels import CASES
 
 
+@pytest.fixture(autouse=True)
+def products_in_full_precision(monkeypatch):
+    """On GPUs products of fp32 would be of tf32, whose rounding is larger than the tolerances."""
+    monkeypatch.setenv("NEREID_F32_DEFAULT", "ieee")
+
+
 def _tuple(outputs):
     return outputs if isinstance(outputs, tuple) else (outputs, )
 

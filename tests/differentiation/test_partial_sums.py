@@ -48,6 +48,18 @@ def in_chunks(x, w, y, n, flag, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def in_branches(x, w, y, flag, BLOCK: tl.constexpr):
+    """Weights at the same addresses in all programs, of which some load them."""
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    at = w + i
+    v = tl.load(x + row * BLOCK + i)
+    if row > flag:
+        v = v * tl.load(at)
+    tl.store(y + row * BLOCK + i, tl.sin(v))
+
+
+@nereid.jit
 def along_three_axes(x, w, y, BLOCK: tl.constexpr):
     a, b, c = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     at = (c * tl.num_programs(1) + b) * tl.num_programs(0) + a
@@ -59,6 +71,7 @@ CASES = {
     "a row and a number": (scaled, (301, ), dict(x=(301, 13), w=(14, ), y=(301, 13)), dict(n=13, BLOCK=16), ("w", )),
     "columns": (biased, (7, 3), dict(x=(50, 40), b=(40, ), y=(50, 40)), dict(M=50, N=40, BM=8, BN=16), ("b", )),
     "chunks": (in_chunks, (150, ), dict(x=(150, 21), w=(21, ), y=(150, )), dict(n=21, flag=70, BLOCK=8), ("w", )),
+    "branches": (in_branches, (150, ), dict(x=(150, 8), w=(8, ), y=(150, 8)), dict(flag=70, BLOCK=8), ("w", )),
     "three axes": (along_three_axes, (5, 4, 9), dict(x=(180, 8), w=(4, 8), y=(180, 8)), dict(BLOCK=8), ("w", )),
 }
 

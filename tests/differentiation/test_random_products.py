@@ -21,7 +21,7 @@ HEADER = """from nereid.language.extra import libdevice
 
 
 @triton.jit
-def kernel(a_ptr, b_ptr, w_ptr, r_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def kernel(a_ptr, b_ptr, w_ptr, r_ptr, c_ptr, d_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     num_m = tl.cdiv(M, BM)
     num_n = tl.cdiv(N, BN)
 """
@@ -41,6 +41,13 @@ B = ["tl.load(b_ptr + at[:, None] * N + columns[None, :], mask=(at[:, None] < K)
 BEFORE = ["{0} = tl.sin({0})", "{0} = {0} * tl.sigmoid({0})", "{0} = tl.where({0} > 0.1, {0}, 0.2 * {0})", "{0} = {0} / (1.5 + {0} * {0})", "{0} = 0.5 * {0}"]
 SUMS = ["acc += tl.dot(a, b)", "acc = tl.dot(a, b, acc)", "acc -= tl.dot(a, b)", "acc = tl.dot(0.5 * a, b, acc) + 0.1 * tl.sum(b, 0)[None, :]", "acc += tl.trans(tl.dot(tl.trans(b), tl.trans(a)))",
         "acc = 0.5 * acc + tl.dot(a, b)"]
+#: What the loop does besides: uses of the sum, which is then none that rounds can be taken from; a second sum; further loads of the operands.
+IN_LOOP = ["tl.atomic_add(d_ptr + rows[:, None] * N + columns[None, :], 0.3 * acc, mask=inside)", "tl.store(d_ptr + k * (M * N) + rows[:, None] * N + columns[None, :], tl.sin(acc), mask=inside)",
+           "more = tl.dot(a, 0.2 * b, more)", "more += 0.1 * acc", "more = more - 0.3 * tl.dot(tl.cos(a), b)", "acc, more = more, acc",
+           "acc += 0.1 * tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=0.0)",
+           "acc += 0.2 * tl.load(a_ptr + rows * K, mask=rows < M, other=0.0)[:, None]", "if k < K - BK:\n            acc += tl.dot(a, 0.3 * b)"]
+BEGINNINGS = ["tl.zeros((BM, BN), tl.float64)"] * 3 + ["tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=0.0)",
+                                                       "tl.zeros((BM, BN), tl.float64) + tl.load(w_ptr + rows, mask=rows < M, other=0.0)[:, None]"]
 BEHIND = ["acc = acc * tl.sigmoid(acc)", "acc = tl.where(acc > 0, acc, 0.01 * acc)", "acc = libdevice.tanh(acc)", "acc = acc / (1.5 + acc * acc)",
           "acc += tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=0.0)", "acc = acc * tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=2.0)",
           "acc += tl.load(w_ptr + columns, mask=columns < N, other=0.0)[None, :]", "acc = acc / (3.0 + tl.load(w_ptr + rows, mask=rows < M, other=-3.0))[:, None]",
@@ -53,9 +60,15 @@ def program(seed):
     choose, chance = random.Random(seed).choice, random.Random(seed + 1).random
     ids, has_axes = choose(IDS)
     lines = [*ids, "rows = pid_m * BM + tl.arange(0, BM)", "columns = pid_n * BN + tl.arange(0, BN)", "inside = (rows[:, None] < M) & (columns[None, :] < N)",
-             "acc = tl.zeros((BM, BN), tl.float64)", choose(ROUNDS), "    at = k + tl.arange(0, BK)", f"    a = {choose(A)}", f"    b = {choose(B)}"]
+             f"acc = {choose(BEGINNINGS)}", "more = tl.zeros((BM, BN), tl.float64)", choose(ROUNDS), "    at = k + tl.arange(0, BK)", f"    a = {choose(A)}", f"    b = {choose(B)}"]
     lines += [f"    {choose(BEFORE).format(name)}" for name in "ab" if chance() < 0.4]
-    lines.append(f"    {choose(SUMS)}")
+    in_loop = [choose(IN_LOOP) for _ in range(choose([0, 0, 0, 1, 1, 2]))]
+    if sum("d_ptr" in line for line in in_loop) > 1:
+        in_loop.pop()
+    in_loop.insert(choose(range(len(in_loop) + 1)), choose(SUMS))
+    lines += [f"    {line}" for line in in_loop]
+    if any("more" in line for line in in_loop):
+        lines.append("acc += tl.sin(more)")
     lines += [choose(BEHIND) for _ in range(choose([0, 0, 1, 1, 2, 3]))]
     lines.append(f"tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask={choose(STORES)})")
     return HEADER + "".join(f"    {line}\n" for line in lines), has_axes
@@ -65,7 +78,8 @@ def arguments(seed):
     choose = random.Random(-seed - 1).choice
     M, N, K = choose([16, 21, 32, 37]), choose([16, 30, 45]), choose([8, 13, 24])
     sizes = dict(a_ptr=M * K, b_ptr=K * N, w_ptr=max(M, N), r_ptr=M * N)
-    return dict({name: 0.7 * jvp_check.random(size) for name, size in sizes.items()}, c_ptr=torch.zeros(M * N, dtype=torch.float64), M=M, N=N, K=K)
+    return dict({name: 0.7 * jvp_check.random(size) for name, size in sizes.items()}, c_ptr=torch.zeros(M * N, dtype=torch.float64),
+                d_ptr=torch.zeros(K * M * N, dtype=torch.float64), M=M, N=N, K=K)
 
 
 def check(text, has_axes, seed, reverse=None):
@@ -73,7 +87,8 @@ def check(text, has_axes, seed, reverse=None):
     tiles = nereid.cdiv(given["M"], 16), nereid.cdiv(given["N"], 16)
     grid = tiles if has_axes else (tiles[0] * tiles[1], )
     wrt = [name for name in WRT if f"load({name}" in text]
-    grad_check.check(harness.make(text), grid, given, wrt, ("c_ptr", ), rtol=1e-9, reverse=reverse, BM=16, BN=16, BK=8)
+    out = ("c_ptr", "d_ptr") if "d_ptr +" in text else ("c_ptr", )
+    grad_check.check(harness.make(text), grid, given, wrt, out, rtol=1e-9, begin=0.0, reverse=reverse, BM=16, BN=16, BK=8)
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))

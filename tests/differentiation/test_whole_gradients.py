@@ -5,6 +5,7 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
+from named_kernels import CASES
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 
@@ -119,3 +120,30 @@ def test_places_from_memory(target):
         gradient.backward[(2, )](x, keep, torch.empty_like(x), dy=torch.ones_like(x), dx=dx, BLOCK=16)
         torch.testing.assert_close(dx, 2.0 * keep)
     assert list(gradient.backward._whole._known.values()) == [frozenset()]
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float16], ids=["as it is", "fp16"])
+@pytest.mark.parametrize("name", ["SwiGLU", "rotary embedding", "softmax", "cross entropy of long rows", "RMSNorm", "fused add and RMSNorm", "GroupNorm", "matrix product",
+                                  "matrix product with bias and activation", "batched matrix product", "causal attention of grouped queries", "embedding of blocks", "causal convolution"])
+def test_later_launches_give_what_the_first_gives(name, dtype, target, monkeypatch):
+    """Whatever is found to be written whole, also by schedules in two steps: with other values, after poison, and in the dtype that is summed in fp32 before."""
+    monkeypatch.setenv("NEREID_F32_DEFAULT", "ieee")
+    case = CASES[name]()
+
+    def given(values):
+        return {each: value.to(target, dtype) if dtype and isinstance(value, torch.Tensor) and value.is_floating_point() else value.to(target) if isinstance(value, torch.Tensor) else value
+                for each, value in values.items()}
+
+    def launch(gradient, values, cotangents):
+        found = {f"d{each}": torch.full_like(values[each], float("nan")) for each in case.wrt}
+        gradient.backward[case.grid](**{each: value.clone() if isinstance(value, torch.Tensor) else value for each, value in values.items()}, **cotangents, **found, **case.options)
+        return found
+
+    often = nereid.grad(case.kernel, case.wrt, case.out)
+    for _ in range(5):
+        values = given(case.arguments | {each: case.arguments[each] + 0.01 * jvp_check.random(*case.arguments[each].shape).to(case.arguments[each]) for each in case.wrt})
+        cotangents = given({f"d{each}": jvp_check.random(*case.arguments[each].shape).to(case.arguments[each]) for each in case.out})
+        found = launch(often, values, cotangents)
+        for each, first in launch(nereid.grad(case.kernel, case.wrt, case.out), values, cotangents).items():
+            tolerance = 4e-3 if dtype else 1e-5
+            torch.testing.assert_close(found[each].double(), first.double(), rtol=tolerance, atol=tolerance * float(first.double().abs().max()))

@@ -22,7 +22,7 @@ def test_every_bug_has_its_place():
 def test_numbers_and_reasons():
     assert len(MUTANTS) >= 100
     assert len({m.why for m in MUTANTS}) > 0.9 * len(MUTANTS)
-    assert all(m.where in ("cpu", "cuda", "both", "modes") and m.old != m.new for m in MUTANTS)
+    assert all(m.where in ("cpu", "cuda", "both", "modes", "gradients") and m.old != m.new for m in MUTANTS)
 
 
 @pytest.mark.parametrize("old, new, text", [

@@ -129,3 +129,60 @@ def test_why_not(capfd):
     assert "it needs 4, 8, 12 or 16 warps that compute" in capfd.readouterr().err
     matmul(persistent, half, 64, 64, 64, num_stages=1)
     assert "it has one stage" in capfd.readouterr().err
+
+
+@nereid.jit
+def attention(q, k, v, o, LENGTH, scale, BM: tl.constexpr, BN: tl.constexpr, HEAD: tl.constexpr, SPLIT: tl.constexpr):
+    m = tl.program_id(0) * BM
+    top = tl.full((BM, ), float("-inf"), tl.float32)
+    total = tl.zeros((BM, ), tl.float32)
+    acc = tl.zeros((BM, HEAD), tl.float32)
+    rows = q.load([m, 0])
+    for masked in tl.static_range(2 if SPLIT else 1):
+        low, high = (m, m + BM) if masked else (0, m if SPLIT else LENGTH)
+        for n in range(low, high, BN):
+            s = tl.dot(rows, k.load([n, 0]).T)
+            if masked:
+                s += tl.where((m + tl.arange(0, BM))[:, None] >= (n + tl.arange(0, BN))[None, :], 0, -1.0e6)
+            now = tl.maximum(top, tl.max(s, 1) * scale)
+            p = tl.math.exp2(s * scale - now[:, None])
+            alpha = tl.math.exp2(top - now)
+            total = total * alpha + tl.sum(p, 1)
+            acc = tl.dot(p.to(tl.float16), v.load([n, 0]), acc * alpha[:, None])
+            top = now
+    o.store([m, 0], (acc / total[:, None]).to(tl.float16))
+
+
+def compile_attention(head=128, bn=128, split=False, **options):
+    blocks = [describe(torch.float16, (rows, head), (8192, head)) for rows in (128, bn, bn, 128)]
+    return compiled(attention, *blocks, 4096, 0.1, BM=128, BN=bn, HEAD=head, SPLIT=split, **{"num_warps": 8, "num_stages": 3, **options})
+
+
+@needs_ptxas
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("head", [64, 128])
+def test_attention_overlaps_its_products(head, split, tmp_path, capfd):
+    ptx = compile_attention(head, split=split).asm["ptx"]
+    assert capfd.readouterr().err == ""
+    assert "setmaxnreg.inc.sync.aligned.u32 240" in ptx and "setmaxnreg.dec.sync.aligned.u32 24" in ptx
+    assert ptx.count("bar.arrive") == 1 + 2 * (2 if split else 1)  # the first turn, and two branches of each loop
+    assert "wgmma.wait_group.sync.aligned 1" in ptx
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+def test_attention_is_divided_by_default_where_it_is_faster(monkeypatch):
+    divided = lambda **options: "ngpu.warp_specialize" in compile_attention(**options).asm["gpu"]
+    assert divided() and divided(head=64)
+    assert not divided(bn=64) and not divided(num_stages=2) and not divided(num_warps=4)
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "never")
+    assert not divided()
+
+
+def test_without_ptxas_products_do_not_overlap(monkeypatch):
+    """nvJitLink ignores `setmaxnreg`: the registers would not suffice."""
+    monkeypatch.setattr(nereid.knobs.nereid, "assembler", "nvjitlink")
+    assert "ngpu.warp_specialize" not in compile_attention().asm["gpu"]
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "always")
+    ptx = compile_attention().asm["ptx"]
+    assert "setmaxnreg" not in ptx and "bar.arrive" not in ptx and f".reqntid {32 * 9}" in ptx

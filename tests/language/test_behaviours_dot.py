@@ -3,6 +3,7 @@
 import nereid
 import numpy as np
 import pytest
+import torch
 
 import harness
 from harness import DTYPES
@@ -147,3 +148,32 @@ def test_30_mixed_eight_bit_floats(a_type, b_type, target):
     out = harness.empty(F32, (16, 16))
     harness.make(KERNEL % "tl.dot(a, b)")[(1, )](harness.to_tensor(a, DTYPES[a_type]), harness.to_tensor(b, DTYPES[b_type]), out, 16, 16, 32)
     np.testing.assert_allclose(harness.exact(out), a @ b, rtol=1e-5, atol=2.0**-6)
+
+
+@pytest.mark.parametrize("columns", [32, 64])
+def test_scores_of_few_rows_with_many_warps(columns, target):
+    # Attention with 64 rows in 8 warps: on GPUs with wgmma both groups of four warps compute the same scores of 32 columns, and parts of those of 64.
+    rng = np.random.default_rng(0)
+    q, k, v = (torch.from_numpy(rng.standard_normal(shape)).half() for shape in ((64, 64), (2 * columns, 64), (2 * columns, 64)))
+    out = torch.full((64, 64), float("nan"))
+    kernel = harness.make("""@triton.jit
+def kernel(q_ptr, k_ptr, v_ptr, o_ptr, tiles, N: tl.constexpr):
+    rows, d, n = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, N)
+    q = tl.load(q_ptr + rows[:, None] * 64 + d[None, :])
+    m = tl.full([64], -float("inf"), tl.float32)
+    total = tl.zeros([64], tl.float32)
+    acc = tl.zeros([64, 64], tl.float32)
+    for tile in range(tiles):
+        keys = tile * N + n
+        s = tl.dot(q, tl.load(k_ptr + keys[None, :] * 64 + d[:, None])) * 0.125
+        new = tl.maximum(m, tl.max(s, 1))
+        p = tl.exp(s - new[:, None])
+        factor = tl.exp(m - new)
+        total = total * factor + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), tl.load(v_ptr + keys[:, None] * 64 + d[None, :]), acc * factor[:, None])
+        m = new
+    tl.store(o_ptr + rows[:, None] * 64 + d[None, :], acc / total[:, None])
+""")
+    kernel[(1,)](q, k, v, out, 2, N=columns, num_warps=8)
+    want = torch.softmax(q.double() @ k.double().t() * 0.125, 1) @ v.double()
+    torch.testing.assert_close(out.double(), want, rtol=2e-3, atol=2e-3)

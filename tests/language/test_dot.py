@@ -56,6 +56,21 @@ def test_dot(dtype, shape, target):
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("shape", [(40, 23, 48), (23, 40, 70), (100, 36, 130)], ids=str)
+@pytest.mark.parametrize("dtype", [F16, BF16, I8, DTYPES["float8e5"]], ids=str)
+def test_shapes_that_units_do_not_divide(dtype, shape, trans_a, trans_b, target):
+    """Several rows and columns of tiles with a rest along each dimension, added to what C holds."""
+    m, n, k = shape
+    a, b = operands(dtype, m, n, k)
+    before = np.arange(m * n).reshape(m, n) % 7
+    out = harness.to_tensor(before, result_of(dtype))
+    source_a, source_b = (np.ascontiguousarray(x.T) if transposed else x for x, transposed in ((a, trans_a), (b, trans_b)))
+    kernel(m, n, k, "tl.dot(a, b, acc)", trans_a, trans_b, acc=True)[(1,)](harness.to_tensor(source_a, dtype), harness.to_tensor(source_b, dtype), out)
+    compare(out, a @ b + before, dtype, k, eps=2.0 ** -12 if target != "cpu" and dtype.bits == 8 else None)
+
+
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
 @pytest.mark.parametrize("dtype", [F16, BF16, F32, I8], ids=str)
 def test_operands_in_either_order(dtype, trans_a, trans_b, target):
     m, n, k = 32, 64, 32

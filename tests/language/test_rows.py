@@ -199,3 +199,33 @@ def kernel(y_ptr, x_ptr, n_ptr, flag, M: tl.constexpr, N: tl.constexpr):
     y = harness.to_tensor(np.zeros((M, N)), DTYPES["float64"])
     kernel[(1,)](y, harness.to_tensor(x, DTYPES["float64"]), harness.to_tensor(n, DTYPES["int32"]), flag, M=M, N=N)
     np.testing.assert_allclose(y.cpu().numpy().reshape(M, N), want, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["row", "running"])
+def test_exponentials_of_differences_to_the_maximum(running, target):
+    # Known not to be positive, which the GPU target computes in its own way: within 2 ulp (2^-22, relative), exactly 1 at the maximum, 0 of minus infinity.
+    rng = np.random.default_rng(0)
+    x = np.concatenate([-rng.exponential(1.0, 200), -rng.uniform(0, 87, 200), -(2.0 ** rng.uniform(-30, 0, 96)),
+                        [0.0, -np.inf, -100.0, -1e30, -87.3, -88.5, 0.0, -np.inf]] * 2)[:1024].astype(np.float32)
+    x = np.resize(x, 1024) + np.float32(0)
+    maximum = "m = tl.maximum(tl.load(o_ptr), tl.max(x, 0))" if running else "m = tl.max(x, 0)"
+    kernel = harness.make(f"""@triton.jit
+def kernel(x_ptr, o_ptr):
+    i = tl.arange(0, 1024)
+    x = tl.load(x_ptr + i)
+    {maximum}
+    tl.store(o_ptr + i, tl.exp(x - m))
+""")
+    got = torch.full((1024,), -5.0)
+    kernel[(1,)](torch.from_numpy(x), got)
+    with np.errstate(under="ignore"):
+        want = np.exp(x.astype(np.float64))
+    normal = want >= 2.0 ** -126
+    assert (np.abs(got.numpy().astype(np.float64) - want)[normal] / want[normal]).max() <= 2.0 ** -22
+    assert (got.numpy()[x == 0] == 1).all() and (got.numpy()[np.isneginf(x)] == 0).all()
+    assert (np.abs(got.numpy()[~normal]) <= 2.0 ** -126).all()
+    for special in (np.nan, np.inf):
+        x[7] = special
+        kernel[(1,)](torch.from_numpy(x), got)
+        # Beside infinity everything finite is 0 and infinity itself NaN; NaN is no maximum.
+        assert np.isnan(got.numpy()[7]) and np.isnan(got.numpy()).sum() == 1

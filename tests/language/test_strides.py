@@ -84,3 +84,61 @@ def kernel(y_ptr, x_ptr, N: tl.constexpr, M: tl.constexpr):
     y = torch.empty_like(want)
     kernel[(1,)](y, x, N=96, M=len(want))
     assert torch.equal(y, want)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
+def test_masks_of_any_form(target, dtype, step):
+    """Masks that come from memory: elements that are off are `other`, or keep what they held."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, z_ptr, x_ptr, mask_ptr, first, N: tl.constexpr):
+    i = tl.arange(0, N)
+    mask = tl.load(mask_ptr + i) != 0
+    tl.store(y_ptr + i, tl.load(x_ptr + first + i * {step}, mask=mask, other=3))
+    tl.store(z_ptr + first + i * {step}, tl.load(x_ptr + i), mask=mask)
+""")
+    x, first = _numbers(2048, dtype), 0 if step > 0 else 1024
+    mask = torch.from_numpy(np.random.default_rng(0).integers(0, 2, 200).astype(np.int8)).to(x.device)
+    mask = torch.cat([mask, torch.zeros(56, dtype=torch.int8, device=x.device)])
+    y, z = torch.zeros_like(x[:256]), torch.zeros_like(x)
+    kernel[(1,)](y, z, x, mask, first, N=256)
+    at = torch.from_numpy(first + np.arange(256) * step).to(x.device)
+    assert torch.equal(y, torch.where(mask != 0, x[at], torch.full_like(y, 3)))
+    want = torch.zeros_like(x)
+    want[at[mask != 0]] = x[:256][mask != 0]
+    assert torch.equal(z, want)
+
+
+@pytest.mark.parametrize("distance", [1, -1, 2, 3, -3, 4, 0, 255, -511, 512])
+@pytest.mark.parametrize("step", [2, 4])
+def test_two_stores(target, step, distance):
+    """Two rows of stores whose elements lie between each other, or meet: then the second one counts."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, x_ptr, distance, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(y_ptr + i * {step}, x)
+    tl.store(y_ptr + distance + i * {step}, x + 1)
+""")
+    x, y = _numbers(256, "int32"), _numbers(4096, "int32")
+    want = y.clone()
+    at = torch.from_numpy(1024 + np.arange(256) * step).to(y.device)
+    want[at] = x
+    want[at + distance] = x + 1
+    kernel[(1,)](y[1024:], x, distance, N=256)
+    assert torch.equal(y, want)
+
+
+@pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2, 4])
+def test_a_load_between_stores(target, offset):
+    """All is read before anything is written, wherever both lie."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, offset, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x_ptr + i * 4, tl.load(x_ptr + offset + i * 4) + 1)
+""")
+    x = _numbers(2048, "int32")
+    want, at = x.clone(), torch.from_numpy(16 + np.arange(256) * 4).to(x.device)
+    want[at] = x[at + offset] + 1
+    kernel[(1,)](x[16:], offset, N=256)
+    assert torch.equal(x, want)

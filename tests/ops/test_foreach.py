@@ -138,6 +138,29 @@ def test_shared_memory_is_left_to_aten(make, target):
     assert target != "cpu" or torch.equal(mine, native)
 
 
+def test_parts_of_one_buffer_are_written_without_python(target, monkeypatch):
+    """As FSDP2 copies parameters into the buffer that it gathers from; parts that overlap, with the same signature, go to ATen."""
+    from nereid.ops.aten import foreach
+    launches = []
+    monkeypatch.setattr(foreach, "launch", lambda *arguments, launch=foreach.launch, **options: (launches.append(1), launch(*arguments, **options)))
+    xs = tensors(device=target, shapes=[(40, ), (8, 5), (24, )])
+    buffer = torch.zeros(200, dtype=torch.bfloat16, device=target)
+    with nereid.ops.use():
+        for step in range(5):
+            begin = 16 * step  # elsewhere each time
+            parts = [buffer[begin:begin + 40], buffer[begin + 40:begin + 80].view(8, 5), buffer[begin + 80:begin + 104]]
+            buffer.zero_()
+            torch._foreach_copy_(parts, [x + step for x in xs])
+            assert all(torch.equal(part, (x + step).bfloat16()) for part, x in zip(parts, xs)) and not buffer[begin + 104:].any()
+        assert 1 <= len(launches) <= 2  # at most once more where a signature is seen a first time
+        over = [buffer[:40], buffer[24:64].view(8, 5), buffer[64:88]]
+        torch._foreach_copy_(over, xs)
+    expected = torch.zeros_like(buffer)
+    torch._foreach_copy_([expected[:40], expected[24:64].view(8, 5), expected[64:88]], xs)
+    assert target != "cpu" or torch.equal(buffer[:88], expected[:88])
+    assert {row.reason for row in nereid.ops.report() if row.overload == "_foreach_copy_"} == {"", "overlap"}
+
+
 def test_the_same_tensor_as_input_and_output(target):
     xs = tensors(device=target)
     wanted = [x * x for x in xs]

@@ -321,3 +321,90 @@ def test_repeated_indices_on_cpus_are_taken_in_order(layout, dim):
         expected = call()
         with nereid.ops.use(only=names, routing=False):
             assert torch.equal(call(), expected)
+
+
+@pytest.mark.parametrize("name,call", {
+    "gather": lambda x, i: x.gather(1, i), "scatter": lambda x, i: x.scatter(1, i, x), "scatter number": lambda x, i: x.scatter(1, i, 2.0), "scatter_add": lambda x, i: x.scatter_add(1, i, x),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(1, i, x, "prod"), "take": lambda x, i: x.take(i), "gather strided": lambda x, i: x.t().gather(1, i.t()),
+    "scatter_add_": lambda x, i: x.scatter_add_(1, i, x.clone()),
+}.items(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_an_index_that_does_not_exist_after_calls_that_were_repeated(name, call, dtype):
+    """The call is recorded, and indices are checked while elements move: a bad one is ATen's error, and a later good one works."""
+    x, index = torch.randn(7, 37).to(dtype), torch.randint(0, 37, (7, 37))
+    bad = index.clone()
+    bad[3, 5] = 7 * 37
+    negative = index.clone()
+    negative[6, 36] = -400
+    for indices in (index, index, bad, negative, index):
+        same(*both(lambda x, i: call(x, i), lambda: x.clone(), lambda: indices.clone()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_sums_of_16_bits_are_rounded_once(dtype):
+    x, index, source = torch.ones(1, 3, dtype=dtype), torch.zeros(1, 4096, dtype=torch.int64), torch.full((1, 4096), 0.25, dtype=dtype)
+    with nereid.ops.use():
+        assert x.scatter_add(1, index, source)[0, 0] == 1025 - (dtype == torch.bfloat16)
+
+
+@pytest.mark.parametrize("diagonal", [-70, -33, -1, 0, 1, 31, 32, 63, 64, 65, 300])
+@pytest.mark.parametrize("shape", [(5, 3), (70, 66), (2, 3, 40, 64), (33, 300)], ids=str)
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangles(shape, diagonal, upper):
+    """Borders on both sides of the elements that are copied and cleared at once; of contiguous, transposed and sliced matrices, in place and into others."""
+    for dtype in (torch.float32, torch.int8, torch.complex64):
+        x = filled(dtype, shape, "cpu")
+        for make in (lambda: x.clone(), lambda: x.mT.contiguous().mT, lambda: torch.cat([x, x], -1)[..., ::2]):
+            same(*both(lambda x: x.triu(diagonal) if upper else x.tril(diagonal), make))
+            same(*both(lambda x: x.triu_(diagonal) if upper else x.tril_(diagonal), make))
+            same(*both(lambda x, out: (torch.triu if upper else torch.tril)(x, diagonal, out=out), make, lambda: torch.empty_like(x.mT).mT))
+
+
+@pytest.mark.parametrize("widths", [(1, 2), (64, 1, 300), (5000, 4096), tuple(range(1, 12))], ids=str)
+def test_rows_side_by_side(widths):
+    for rows in (1, 3, 9, 70):
+        same(*both(lambda *x: torch.cat(x, 1), *[lambda width=width: filled(torch.int16, (rows, width), "cpu") for width in widths]))
+
+
+@pytest.mark.parametrize("shape", [(33, ), (1, 200), (7, 37), (3, 5, 70)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.complex64], ids=str)
+def test_flips(shape, dtype):
+    x = filled(dtype, shape, "cpu")
+    for d in range(len(shape)):
+        same(*both(lambda x: x.flip(d), lambda: x))
+        same(*both(lambda x: x.flip(d, (d + 1) % len(shape)) if len(shape) > 1 else x.flip(0), lambda: torch.cat([x, x], -1)[..., ::2]))
+
+
+@pytest.mark.parametrize("factor", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32], ids=str)
+def test_pixels(factor, dtype):
+    for height, width in ((1, 1), (3, 17), (5, 40)):
+        x = filled(dtype, (2, 3 * factor * factor, height, width), "cpu")
+        same(*both(lambda x: torch.pixel_shuffle(x, factor), lambda: x))
+        same(*both(lambda x: torch.pixel_unshuffle(torch.pixel_shuffle(x, factor), factor), lambda: x))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64], ids=str)
+@pytest.mark.parametrize("length", [2, 65, 257, 1000, 4097, 9000])
+def test_rows_of_64_bits(dtype, length):
+    """Keys that differ in either half only, signs, equal ones and not-a-numbers."""
+    generator = torch.Generator().manual_seed(0)
+    small, large = (torch.randint(-bound, bound, (3, length), generator=generator) for bound in (4, 2**62))
+    x = torch.cat([small, large, small << 32, (small << 32) + large % 4, large | 2**31])
+    if dtype == torch.float64:
+        x = x.view(torch.float64) if length % 2 else x.to(torch.float64)
+        x[0, length // 2] = float("nan")
+        x[1, : length // 2] = -0.0
+    for descending in (False, True):
+        same(*both(lambda x: x.sort(stable=True, dim=1, descending=descending), lambda: x))
+    with nereid.ops.use():
+        for count in {1, 2, min(50, length)}:
+            for largest in (False, True):
+                values, places = x.topk(count, 1, largest)
+                wanted, first = x.sort(stable=True, dim=1, descending=largest)
+                assert torch.equal(values.nan_to_num(7), wanted[:, :count].nan_to_num(7)) if dtype == torch.float64 else torch.equal(values, wanted[:, :count])
+                assert torch.equal(places, first[:, :count])
+        for k in (1, length // 2, length):
+            values, places = x.kthvalue(k, 1)
+            assert torch.equal(x.gather(1, places[:, None])[:, 0].nan_to_num(7), x.sort(1)[0][:, k - 1].nan_to_num(7)) if dtype == torch.float64 else torch.equal(
+                values, x.sort(1)[0][:, k - 1])

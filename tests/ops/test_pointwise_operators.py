@@ -114,10 +114,10 @@ def test_negative_and_zero_strides(target, kernel, shape, strides):
     for wide in (False, True):
         out.zero_()
         if kernel == "strided":
-            _launch.launch(kernels.strided, 2, out.device, arguments | {"numel": out.numel()}, constants | {"BLOCK": 256, "WIDE": wide}, "i64" if wide else "i32")
+            _launch.launch(kernels.strided, 2, out.device, arguments | {"numel": out.numel()}, constants | {"BLOCK": 256, "WIDE": wide, "STEPS": ()}, "i64" if wide else "i32")
         else:
             programs = out.numel() // (shape[-1] * shape[-2]) * -(-shape[-1] // 16) * -(-shape[-2] // 4)
-            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "FIXED": 0, "WHOLE": False, "ROWS": 4, "COLUMNS": 16, "WIDE": wide, "EVEN": False}, "i64" if wide else "i32")
+            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "FIXED": 0, "WHOLE": False, "ROWS": 4, "COLUMNS": 16, "WIDE": wide, "EVEN": False, "STEPS": ()}, "i64" if wide else "i32")
         index = first + sum(torch.arange(size).reshape([-1 if d == e else 1 for e in range(len(shape))]) * stride for d, (size, stride) in enumerate(zip(shape, strides)))
         assert torch.equal(out.cpu(), -source.cpu()[index])
 

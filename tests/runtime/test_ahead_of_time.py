@@ -2,6 +2,7 @@
 CUDA driver."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,12 @@ def total(x, out, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.device_assert(n > 0, "empty")
     tl.store(out, tl.sum(tl.load(x + i, mask=i < n, other=0.0)))
+
+@nereid.jit
+def square(x, out, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    block = tl.load(x + i)
+    tl.store(out + i, tl.dot(block, block))
 """
 
 #: What the generated code uses of the driver, writing down what it is asked for.
@@ -127,6 +134,34 @@ int main(void) {{
   return failed;
 }}"""
     assert build_and_run(folder, main, source).stdout == "6\n"
+
+
+@pytest.mark.parametrize("features, word", [("avx512", "zmm"), ("avx2", "ymm"), ("baseline", "xmm"), ("native", "mm")])
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for registers of x86-64")
+def test_instruction_sets(folder, features, word):
+    _, (source, _) = make(folder, "*fp32, *fp32, i32, fp32, 64", target=f"cpu:{features}")
+    text = source.read_text()
+    assert f"for the CPU ({features})" in text and word in text
+    assert features == "native" or not any(other in text for other in ("zmm", "ymm") if other > word)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
+def test_tiles_are_asked_for(folder):
+    """-3 where there are no tile registers: the kernel is not entered."""
+    function, (source, header) = make(folder, "*i8, *i32, 32", name="square", target="cpu:sapphirerapids", grid="1, 1, 1")
+    ran = build_and_run(folder, f"""
+#include "{header.name}"
+int main(void) {{
+  static int8_t x[32 * 32];
+  static int32_t out[32 * 32];
+  for (int i = 0; i < 32 * 32; ++i)
+    x[i] = -3;
+  int status = {function}(x, out);
+  printf("%d %d\\n", status, out[1023]);
+  return 0;
+}}""", source)
+    with open("/proc/cpuinfo") as flags:
+        assert ran.stdout == ("0 288\n" if "amx_int8" in flags.read() else "-3 0\n")
 
 
 @pytest.mark.parametrize("where", ["cpu", "cuda:90:32"])

@@ -28,6 +28,8 @@ def settled(target, options):
         target, chosen = GPUTarget("cuda", backend.parse_arch(given["arch"]), 32), True
     if chosen:
         given["target"] = target_text(target)
+        if target.backend == "cpu" and target.arch != "native":
+            given["features"] = target.arch
     for name in ("arch", "backend_name", "warp_size"):  # what the target says
         given.pop(name, None)
     return target, backend, given

@@ -42,6 +42,27 @@ __attribute__((weak)) void nereid_cpu_print(nereid_launch_info *info, int64_t pr
 }
 """
 INCLUDES = "#include <inttypes.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+#: C, for a kernel with products of tiles: asks Linux for the tile registers of AMX.
+TILES = r"""#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Whether this process may use the tile registers of AMX. The first call asks Linux for them. */
+static int nereid_has_tiles(void) {
+  static int known = -1;
+  int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (has < 0) {
+    has = syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XTILEDATA */) == 0;
+    __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+  }
+  return has;
+}
+"""
+_REQUEST = r"""
+__attribute__((constructor)) static void nereid_request_tiles(void) {
+  if (!nereid_has_tiles())
+    fprintf(stderr, "Linux refuses the tile registers of AMX, which a kernel of this library needs\n");
+}
+"""
 _SIZES = {"u1": 1, "i1": 1, "fp32": 4, **{f"{sign}{bits}": bits // 8 for sign in "iu" for bits in (8, 16, 32, 64)}}
 
 
@@ -64,9 +85,11 @@ def _linked(source, *objects):
             return file.read()
 
 
-def kernel(obj):
-    """The shared object of a kernel's object file. RuntimeError: no C compiler."""
-    return _linked(INCLUDES + SUPPORT, obj)
+def kernel(obj, metadata):
+    """The shared object of a kernel's object file, with this metadata, JSON. When it is loaded it asks for the registers that the kernel needs.
+    RuntimeError: no C compiler."""
+    tiles = TILES + _REQUEST if json.loads(metadata)["uses_tiles"] else ""
+    return _linked(INCLUDES + tiles + SUPPORT, obj)
 
 
 def launcher(metadata):

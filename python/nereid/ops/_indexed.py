@@ -3,6 +3,7 @@
 import torch
 
 from . import _shapes
+from ._moves import clear
 from ._launch import DTYPES, holds, launch
 from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up, units
 from .functions import reductions as functions
@@ -18,6 +19,8 @@ ATOMIC = (torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32
 _BOUNDS = Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", ) * 2)
 _OUTSIDE = Reduction(map=functions.outside, combine=functions.maximum)
 _RUNNING = Scan()
+#: Elements of a row that a program of a CPU moves one by one.
+_SINGLY = 16384
 
 
 def _counted(device):
@@ -51,18 +54,32 @@ def _value(value, dtype):
     return float(value) if dtype in FLOATS else int(value)
 
 
-def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_strides, limits, steps):
+def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_strides, limits, steps, wraps=True, check=False):
     """Reads ("read"), writes ("set") or takes up atomically ("add", "amin", "amax") at indices, all elements at the same time.
 
     x: the indexed tensor; other: the one that is read into it, or written, or None for the number `value` (which is a factor for atomics). shape: of the
     walked elements; x_strides, other_strides, index_strides: strides in these dimensions, the last a tuple for each index. limits, steps: for each index the
-    size and the stride in `x` of the dimension that it indexes.
+    size and the stride in `x` of the dimension that it indexes. wraps: whether indices may be below 0. check: whether it is not known that indices
+    exist; only for "read", with an `other` that nothing else has. Returns whether they do, as far as it was asked for.
     """
     if 0 in shape:
-        return
+        return True
     strides = [other_strides or x_strides, x_strides, *index_strides]
     sizes, strides = _shapes.collapsed(shape, strides)
     inner, rows = sizes[-1], product(sizes[:-1])
+    if x.device.type == "cpu" and other is not None and mode in ("read", "set") and any(stride[-1] for stride in strides[2:]):
+        share, outside = min(inner, _SINGLY), None
+        if check:
+            if 0 in limits:
+                return False
+            outside = _unmarked(x.device)
+        launch(kernels.indexed_singly, (rows, cdiv(inner, share)), x.device, {
+            "x": x, "other": other, "outside": outside, "indices": tuple(indices), "sizes": sizes[:-1], "inner": inner, "x_strides": strides[1], "other_strides": strides[0],
+            "index_strides": tuple(strides[2:]), "limits": tuple(limits), "steps": tuple(steps), "share": share
+        }, {"UNIT": units([strides[1][-1], strides[0][-1], *(stride[-1] for stride in strides[2:])]), "ONCE": units(steps), "STILL": strides[1][-1] == 0, "MODE": mode, "WRAPS": wraps, "COUNT": 4})
+        return outside is None or not holds(outside)
+    if check and not all(exist(index, limit, wraps) for index, limit in zip(indices, limits)):
+        return False
     columns = step_up(inner, (1, 4, 32, 256, 1024))
     block = 1024 // columns
     launch(kernels.indexed, cdiv(rows, block) * cdiv(inner, columns), x.device, {
@@ -72,17 +89,25 @@ def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_
         "FIXED": sum(1 << k for k, stride in enumerate(strides[2:]) if stride[-1] == 0), "UNIT": units([strides[1][-1], strides[0][-1], *(stride[-1] for stride in strides[2:])]),
         "MODE": mode, "BR": block, "BC": columns
     }, divisible=("inner", "x_strides", "other_strides", "index_strides", "steps"))
+    return True
 
 
-def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
+def _unmarked(device):
+    """A byte that is 0, which kernels set to 1 where an index does not exist."""
+    found = torch.empty((), dtype=torch.uint8, device=device)
+    clear(found)
+    return found
+
+
+def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps, wraps=True, check=False):
     """Writes at indices, or accumulates ("set", "add", "multiply", "amax", "amin"), duplicates in order.
 
     x, other, value, indices, limits, steps: as for `walk`. parallel: dimensions in which no two elements meet, [(size, (stride of x, of other, of each index))];
-    turns: those in which they may, in order, outermost first, [(size, (stride of other, of each index))].
+    turns: those in which they may, in order, outermost first, [(size, (stride of other, of each index))]. wraps, check: as for `walk`; check only for an `x` that nothing else has.
     """
     numel, count = product(size for size, _ in parallel), product(size for size, _ in turns)
     if not numel or not count:
-        return
+        return True
     n = len(indices)
     dims = collapse([size for size, _ in parallel], [strides for _, strides in parallel]) if parallel else [(1, (0, ) * (n + 2))]
     turns = _merged(turns) or [(1, (0, ) * (n + 1))]
@@ -99,13 +124,22 @@ def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
     constants = {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype]}
     if x.device.type == "cpu":
         inner, last = dims[-1]
-        # Elements that do not lie side by side would be gathered and scattered: one at a time is faster.
-        block = step_up(inner, (1, 8, 64, 256)) if last[0] == 1 else 1
+        if last[0] != 1 or inner == 1:  # they would be gathered and scattered
+            if check and 0 in limits:
+                return False
+            outside = _unmarked(x.device) if check else None
+            launch(kernels.accumulated_singly, (numel // inner, inner), x.device, arguments | {"outside": outside, "sizes": arguments["sizes"][:-1], "inner": inner}, constants | {
+                "SCALED": mode == "add" and value != 1, "WRAPS": wraps, "ONCE": units(steps), "FLAT": len(turns) == 1, "LAST_UNIT": units(turns[0][1]) if len(turns) == 1 else 0})
+            return not check or not holds(outside)
+        if check and not all(exist(index, limit, wraps) for index, limit in zip(indices, limits)):
+            return False
+        block = step_up(inner, (8, 64, 256))
         launch(kernels.accumulated_lines, (numel // inner, cdiv(inner, block)), x.device, arguments | {"sizes": arguments["sizes"][:-1], "inner": inner}, constants | {
             "FIXED": sum(1 << k for k in range(n) if last[2 + k] == 0), "UNIT": units(last), "BLOCK": block})
-        return
+        return True
     block = step_up(numel, (1, 8, 64, 256))
     launch(kernels.accumulated, cdiv(numel, block), x.device, arguments | {"numel": numel}, constants | {"BLOCK": block})
+    return True
 
 
 def add_groups(x, other, indices, parallel, turns, limits, steps):

@@ -75,11 +75,17 @@ def tensors_of(form, args, kwargs):
 
 
 def apart(form, args, kwargs):
-    """The arguments of a call, tensors that are only read and share memory with others seen through storages of their own: the storage identifies the
-    argument of a launch. The record is valid for arguments that share memory and for those that do not; where one is written, the router asks Python (`Replay::run`)."""
+    """The arguments of a call, tensors that share memory with others seen through storages of their own, since the storage identifies the argument of a launch: those that are only
+    read, and in calls without results those that are written, where no other tensor has their elements. The record is valid for arguments that share memory and for those that do not;
+    where one that is written may share elements, the router asks Python (`Replay::run`)."""
     storages = set()
     written = {argument.name for argument in form.overload._schema.arguments if argument.alias_info is not None and argument.alias_info.is_write}
     names = [argument.name for argument in form.overload._schema.arguments]
+    ranges = None if form.overload._schema.returns else _shared_ranges(tensors_of(form, args, kwargs))
+
+    def is_alone(tensor):
+        first, end = _range(tensor)
+        return ranges is not None and sum(first < other_end and other_first < end for other_first, other_end in ranges[tensor.untyped_storage()._cdata]) == 1
 
     def seen(value, name):
         if isinstance(value, (list, tuple)):
@@ -87,13 +93,30 @@ def apart(form, args, kwargs):
         if not isinstance(value, torch.Tensor):
             return value
         storage = value.untyped_storage()
-        if storage._cdata in storages and name not in written and storage.nbytes():
+        if storage._cdata in storages and storage.nbytes() and (name not in written or is_alone(value)):
             storage = torch._C._construct_storage_from_data_pointer(storage.data_ptr(), storage.device, storage.nbytes())
             value = torch.empty(0, dtype=value.dtype, device=value.device).set_(storage, value.storage_offset(), value.shape, value.stride())
         storages.add(storage._cdata)
         return value
 
     return [seen(value, name) for name, value in zip(names, args)], {name: seen(value, name) for name, value in kwargs.items()}
+
+
+def _range(tensor):
+    """The bytes of its storage that the elements are in: from the first to behind the last."""
+    if not tensor.numel():
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    first = tensor.storage_offset()
+    return first * tensor.element_size(), (first + last + 1) * tensor.element_size()
+
+
+def _shared_ranges(tensors):
+    """{storage: the ranges of the tensors in it}"""
+    found = {}
+    for tensor in tensors:
+        found.setdefault(tensor.untyped_storage()._cdata, []).append(_range(tensor))
+    return found
 
 
 class Recorder(TorchDispatchMode):

@@ -147,7 +147,7 @@ def _make(key):
         index = "i64" if wide else "i32"
         some = (index, ) * key.rank
         kinds |= {"sizes": some, "out_strides": (some, ) * key.output_count, "in_strides": tuple([some if kind and kind.startswith("*") else () for kind in ins])}
-        constants |= {"UNIT": key.mask, "WIDE": wide}
+        constants |= {"UNIT": key.mask, "WIDE": wide, "STEPS": ()}
         if key.kernel == 1:
             kernel = kernels.strided
             kinds["numel"] = index

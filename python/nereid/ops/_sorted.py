@@ -21,7 +21,7 @@ CHOSEN_FROM, _FEW = 16384, 2048
 
 def _block(x, length, wanted):
     """(elements of a block that is sorted at once, whether by a bitonic sort) for rows of `length` elements of which the first `wanted` are kept."""
-    if x.element_size() > 4:
+    if x.element_size() > 4 and x.device.type != "cpu":
         return COUNTED, False
     if x.device.type == "cpu":
         most, parts = 4096, 256 if wanted <= 64 else 4096
@@ -59,6 +59,11 @@ class _Rows:
         """Of a key (kernels/selecting.py)."""
         return max(16, 8 * self.x.element_size())
 
+    @property
+    def halves(self):
+        """Whether 64-bit keys are searched by halves."""
+        return self.x.device.type == "cpu" and self.bits == 64
+
     def arguments(self):
         return {
             "values": self.values, "indices": self.indices, "x": self.x, "sizes": self.sizes, "x_strides": self.x_strides, "value_strides": self.value_strides,
@@ -83,7 +88,8 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
     rows = _Rows(x, dim, values, indices)
     count = rows.length if count is None else count
     wanted = first + count
-    if x.element_size() <= 4 and rows.length > 1024 and 4 * wanted <= min(rows.length, CHOSEN_FROM) and not first:
+    on_cpu = x.device.type == "cpu"
+    if (x.element_size() <= 4 or on_cpu) and rows.length > (256 if on_cpu else 1024) and 4 * wanted <= min(rows.length, CHOSEN_FROM) and not first:
         _choose(rows, bool(descending), count)
     elif rows.length >= _radix_from(x):
         _sort_by_digits(rows, bool(descending), first, count)
@@ -108,7 +114,7 @@ def nth(x, dim, values, indices, mode, number=0):
     for name in ("value_stride", "index_stride"):
         del arguments[name]
     block = max(16, 1 << (rows.length - 1).bit_length())
-    launch(selecting.nth, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block},
+    launch(selecting.nth, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "HALVES": rows.halves, "BLOCK": block},
            divisible=_DIVISIBLE, num_warps=_warps(block))
 
 
@@ -126,13 +132,15 @@ def _choose(rows, descending, count):
         block = max(_FEW, 1 << (4 * count - 1).bit_length())
         if block < 4096 < 2 * length and rows.count * cdiv(length, 4096) >= programs_wanted(x.device) // 2:
             block = 4096
+        if x.device.type == "cpu":
+            block = min(block, 1 << (length - 1).bit_length())
         blocks = cdiv(length, block)
         new_length = (blocks - 1) * count + min(count, length - (blocks - 1) * block)
         new_keys, new_order = _workspaces(x, rows.count * new_length)
         launch(selecting.choose, rows.count * blocks, x.device, {
             "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "x": x, "sizes": rows.sizes, "x_strides": rows.x_strides, "length": length,
             "x_stride": rows.x_stride, "wanted": count, "new_length": new_length
-        }, {"FIRST": keys is None, "DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block}, divisible=_DIVISIBLE, num_warps=_warps(block), maxnreg=80 if block <= 8192 else 128)
+        }, {"FIRST": keys is None, "DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "HALVES": rows.halves, "BLOCK": block}, divisible=_DIVISIBLE, num_warps=_warps(block), maxnreg=80 if block <= 8192 else 128)
         keys, order, length = new_keys, new_order, new_length
     block = max(16, 1 << (length - 1).bit_length())
     several = max(1, 1024 // block)

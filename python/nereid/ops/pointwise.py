@@ -8,7 +8,7 @@ import torch
 from . import _gradients, _promotion, _shapes
 from ._declare import Native, Operator
 from ._launch import DTYPES, OPMATH, launch
-from ._strided import product
+from ._strided import product, step_up
 from .kernels import pointwise as kernels
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -16,6 +16,8 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 ALL = (torch.bool, *INTEGERS, *FLOATS)
 
 _LIMIT = 2**31 - 1
+#: Last strides that kernels on CPUs have as constants: such elements are moved by whole registers.
+_STEPS = (-1, 1, 2, 3, 4)
 #: The kernels of `kernels/pointwise.py`, by their number in the router.
 KINDS = ("flat", "strided", "tiled")
 
@@ -185,6 +187,8 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
     block = 4096 if on_cpu else 1024
     kind, sizes, strides, tile = layout(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors], len(outs), block)
+    if on_cpu and kind == "tiled" and len(sizes) > 1:
+        sizes, strides, tile = _interleaved(sizes, strides, tile, block)
     numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
     constants = rule.constants(common)
@@ -202,6 +206,7 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     operands = out_strides + in_strides
     arguments |= {"sizes": sizes, "out_strides": out_strides, "in_strides": in_strides}
     constants |= {"UNIT": sum(1 << k for k, operand in enumerate(operands) if operand and operand[-1] == 1), "WIDE": wide}
+    constants["STEPS"] = tuple([operand[-1] if operand and operand[-1] in _STEPS else 0 for operand in operands]) if on_cpu else ()
     integers = {name: "i64" if wide else "i32" for name in ("sizes", "out_strides", "in_strides", "numel")}
     if kind == "tiled":
         unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
@@ -226,11 +231,30 @@ def layout(shape, strides, outputs, block):
     if rows is not None:
         sizes, strides = _moved(sizes, strides, rows)
     if len(sizes) > 1 and (rows is not None or sizes[-1] >= 16):
-        columns = 32 if rows is not None else min(max(64, 1 << (sizes[-1] - 1).bit_length()), block)
-        tile = (32 if rows is not None else block // columns, columns)
+        tile = (32, 32) if rows is not None else _rows_and_columns(sizes, block)
         if _tiles(sizes, tile) <= _LIMIT:
             return "tiled", sizes, strides, tile
     return "strided", sizes, strides, None
+
+
+def _interleaved(sizes, strides, tile, block):
+    """What `layout` gave, for CPUs: where the last dimension has 2 to 4 elements and an operand is contiguous along the one before it, the latter comes last, so that registers hold its
+    elements: of a pixel shuffle, or of pixels with few channels."""
+    if sizes[-1] not in _STEPS or sizes[-2] < 16 or not any(operand[-2] == 1 for operand in strides) or any(operand[-2] not in (0, *_STEPS) for operand in strides):
+        return sizes, strides, tile
+
+    def exchanged(items):
+        return (*items[:-2], items[-1], items[-2])
+
+    sizes = exchanged(sizes)
+    rows, columns = _rows_and_columns(sizes, block)
+    return sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
+
+
+def _rows_and_columns(sizes, block):
+    """The tile of a program that computes rows."""
+    columns = min(max(64, 1 << (sizes[-1] - 1).bit_length()), block)
+    return block // columns, columns
 
 
 def _tiles(sizes, tile):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Optional
 
 from .. import _signature
-from ..compiler._shared_objects import INCLUDES, SUPPORT
+from ..compiler._shared_objects import INCLUDES, SUPPORT, TILES
 from ..errors import TritonError
 
 desc = """Compiles a kernel ahead of time into C source code that holds its machine code, with functions to load, launch and unload it."""
@@ -177,8 +177,6 @@ def _compile(kernel, parameters, target, args, name):
     constants = {p.name: p.value for p in parameters if p.type is None or p.hint == 1}
     attrs = {(p.index, ): [["tt.divisibility", 16]] for p in parameters if p.hint == 16}
     options = {"num_warps": args.num_warps, "num_stages": args.num_stages}
-    if target.backend == "cpu" and target.arch != "native":
-        options["features"] = target.arch
     if target.backend == "cuda":
         options["tensor_copies"] = False  # their maps are made by a launch of the library; descriptors become pointers
     return compile(ASTSource(kernel, signature, constants, attrs), target=target, options=options)
@@ -313,16 +311,18 @@ void unload_{f}(void) {{
     def _cpu_source(self):
         metadata, f = self.compiled.metadata, self.function
         scratch = metadata.scratch_bytes
+        uses_tiles = metadata.uses_tiles
+        check = "  if (!nereid_has_tiles())\n    return -3;\n" if uses_tiles else ""
         assembly = "\n".join("  " + _quoted(line) for line in self.compiled.asm["asm"].splitlines() if line.strip())
         packing = "\n".join(f"  memcpy(&slots[{i}], &{p.name}, sizeof {p.name});" for i, p in enumerate(self.passed))
         return f"""/* {f}: made by nereid.tools.compile for the CPU ({metadata.features}).
  *
- * Runs the programs of its grid on the calling thread, in order. 0, or -1 when there is no memory.
+ * Runs the programs of its grid on the calling thread, in order. 0, or -1 when there is no memory{", -3 when Linux refuses the tile registers of AMX" * uses_tiles}.
  *
  * Compiled in:
 {self._about()}
  */
-{INCLUDES}{SUPPORT}
+{INCLUDES}{TILES * uses_tiles}{SUPPORT}
 /* Runs programs [begin, end); arguments are slots of 8 bytes. */
 extern void {metadata.name}(const void *args, nereid_launch_info *info, int64_t begin, int64_t end, void *scratch)
     __asm__("{metadata.name}");
@@ -341,7 +341,7 @@ int {f}({self._list(self.passed)}) {{
   unsigned int gZ = {self.grid[2]};
   nereid_launch_info info = {{{{(int32_t)gX, (int32_t)gY, (int32_t)gZ}}, 0, NULL, NULL}};
   void *scratch = NULL;
-  if ({scratch} > 0 && posix_memalign(&scratch, 64, {max(scratch, 1)}))
+{check}  if ({scratch} > 0 && posix_memalign(&scratch, 64, {max(scratch, 1)}))
     return -1;
 {packing}
   {metadata.name}(slots, &info, 0, (int64_t)gX * gY * gZ, scratch);

@@ -42,7 +42,9 @@ bool isName(llvm::StringRef text) {
 bool isTarget(llvm::StringRef text) {
   auto [backend, rest] = text.split(':');
   if (backend == "cpu")
-    return llvm::is_contained({"baseline", "avx2", "avx512", "avx512bf16", "aarch64"}, rest);
+    return llvm::is_contained(
+        {"baseline", "avx2", "avx512", "avx512bf16", "sapphirerapids", "graniterapids", "aarch64"},
+        rest);
   unsigned arch;
   return (backend == "cuda" || backend == "ptx") && !rest.getAsInteger(10, arch);
 }

@@ -46,6 +46,23 @@ static std::vector<std::pair<std::string, std::string>> cParams(llvm::StringRef 
   return params;
 }
 
+/// C: asks for the tile registers.
+static constexpr const char *tileRequest =
+    "#ifndef NEREID_HAS_TILES\n#define NEREID_HAS_TILES\n"
+    "/* Whether this process may use the tile registers of AMX. The first call asks Linux for "
+    "them. "
+    "*/\n"
+    "static inline int nereid_has_tiles(void) {\n"
+    "  static int known = -1;\n"
+    "  int has = __atomic_load_n(&known, __ATOMIC_RELAXED);\n"
+    "  if (has < 0) {\n"
+    "    has = syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XTILEDATA */) == "
+    "0;\n"
+    "    __atomic_store_n(&known, has, __ATOMIC_RELAXED);\n"
+    "  }\n"
+    "  return has;\n"
+    "}\n#endif\n\n";
+
 std::string cli::targetOf(const std::string &metadata) {
   auto parsed = json::parse(metadata);
   if (!parsed) {
@@ -95,6 +112,7 @@ std::string cli::headerText(const std::string &metadata) {
       }
     }
   }
+  bool tiles = object.getBoolean("uses_tiles").value_or(false);
   std::string features = object.getString("features").value_or("native").str();
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -105,13 +123,18 @@ std::string cli::headerText(const std::string &metadata) {
       << " * over threads, call the entry for parts of [0, grid_x*grid_y*grid_z): each call needs "
          "its own\n"
       << " * scratch memory (" << scratch << " bytes, 64-byte aligned; null will do for 0).\n";
+  if (tiles)
+    out << " *\n * The kernel has products of AMX tiles. Linux gives their registers to a process "
+           "that asks:\n"
+           " * call nereid_has_tiles() before the entry, as the launch does.\n";
   if (!constants.empty())
     out << " *\n * Compiled in:\n" << constants;
   out << " *\n * Define NEREID_SUPPORT in one file that includes this, when the kernel asserts or "
          "waits: the\n"
       << " * default then prints and aborts.\n */\n"
       << "#ifndef " << guard << "\n#define " << guard << "\n\n"
-      << "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
+      << "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+      << (tiles ? "#include <sys/syscall.h>\n#include <unistd.h>\n\n" : "\n")
       << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
       << "#ifndef NEREID_LAUNCH_INFO\n#define NEREID_LAUNCH_INFO " << NRD_EMBEDDED_VERSION << "\n"
       << "typedef struct nereid_launch_info {\n  int32_t grid[3];\n  int32_t reserved;\n"
@@ -120,11 +143,13 @@ std::string cli::headerText(const std::string &metadata) {
       << "\n#error \"headers of kernels that were compiled by different versions of Nereid cannot "
          "be "
          "included together: compile the kernels again\"\n#endif\n\n"
+      << (tiles ? tileRequest : "")
       << "/* Runs programs [begin, end); arguments are slots of 8 bytes. */\n"
       << "void " << name
       << "(const void *args, nereid_launch_info *info, int64_t begin, int64_t end,\n"
       << "     void *scratch);\n\n"
-      << "/* 0, or -1 when there is no memory. */\n"
+      << "/* 0, or -1 when there is no memory"
+      << (tiles ? ", -3 when Linux refuses the tile registers" : "") << ". */\n"
       << "static inline int " << name
       << "_launch(int32_t nereid_grid_x, int32_t nereid_grid_y, int32_t "
          "nereid_grid_z"
@@ -133,6 +158,8 @@ std::string cli::headerText(const std::string &metadata) {
       << "  nereid_launch_info nereid_info = {{nereid_grid_x, nereid_grid_y, nereid_grid_z}, 0, 0, "
          "0};\n"
       << "  void *nereid_scratch = 0;\n";
+  if (tiles)
+    out << "  if (!nereid_has_tiles())\n    return -3;\n";
   if (scratch)
     out << "  if (posix_memalign(&nereid_scratch, 64, " << scratch << "))\n    return -1;\n";
   out << packing << "  " << name << "(nereid_slots, &nereid_info, 0,\n"

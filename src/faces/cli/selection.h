@@ -8,16 +8,19 @@ namespace nereid::cli {
 /// Options of these commands that say what is compiled and how; to be part of their tables.
 /// What a shell offers for `--target` and `--features`.
 #define NEREID_CLI_TARGETS                                                                         \
-  "cpu, cpu:baseline, cpu:avx2, cpu:avx512, cpu:avx512bf16, cuda, cuda:80, cuda:86, cuda:87, "     \
+  "cpu, cpu:baseline, cpu:avx2, cpu:avx512, cpu:avx512bf16, cpu:sapphirerapids, "                  \
+  "cpu:graniterapids, cuda, cuda:80, cuda:86, cuda:87, "                                           \
   "cuda:89, cuda:90, "                                                                             \
   "cuda:100, cuda:103, cuda:120, cuda:121"
-#define NEREID_CLI_FEATURES "native avx512bf16 avx512 avx2 baseline aarch64"
+#define NEREID_CLI_FEATURES                                                                        \
+  "native graniterapids sapphirerapids avx512bf16 avx512 avx2 baseline aarch64"
 #define NEREID_CLI_COMPILE_OPTIONS                                                                 \
   {"--kernel", "NAME", "which function; not needed when the file has one"},                        \
       {"--target", "TARGET", NEREID_CLI_TARGETS " (default: what launches take here)",             \
        NEREID_CLI_TARGETS},                                                                        \
       {"--features", "SET",                                                                        \
-       "of the CPU: native, avx512bf16, avx512, avx2, baseline, aarch64 (default: native)",        \
+       "of the CPU: native, graniterapids, sapphirerapids, avx512bf16, avx512, avx2, baseline, "   \
+       "aarch64 (default: native)",                                                                \
        NEREID_CLI_FEATURES},                                                                       \
       {"--num-warps", "N", "warps of a GPU program (default: 4)"},                                 \
       {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},                     \

@@ -144,7 +144,8 @@ DotFacts gatherDotFacts(tile::DotOp dot, const transforms::IntegerAnalysis &anal
   unsigned last = c.getRank() - 1;
   facts.a = {a.getElementType(), originA.source, originA.contiguous.value_or(last) != last - 1};
   facts.b = {b.getElementType(), originB.source, originB.contiguous.value_or(last) == last - 1};
-  facts.rowsTogether = originA.source == DotSource::Dot || wantsRowsTogether(dot);
+  facts.rowsRead = wantsRowsTogether(dot);
+  facts.rowsTogether = originA.source == DotSource::Dot || facts.rowsRead;
   auto untransposed = [](Value value) {
     while (auto trans = value.getDefiningOp<tile::TransOp>())
       value = trans.getSrc();
@@ -261,8 +262,19 @@ LinearLayout operandBuffer(const DotFacts &facts, layout::Operand operand, bool 
   return layout::sharedSwizzled(shape, order, bits, layout::swizzleFor(row));
 }
 
+/// Should groups of warps that find no rows of their own compute copies of the others' results?
+/// Where these are reduced along their rows the warps then exchange nothing, neither for the
+/// reduction nor for the next product. Measured for attention: it pays while the columns are at
+/// most half of K, and few.
+bool paysCopies(const DotFacts &facts) {
+  constexpr int64_t most = 64;
+  return facts.rowsRead && facts.n() <= std::min(facts.k / 2, most);
+}
+
 DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   std::array<int64_t, 2> groups = *wgmmaGroups(facts, options.numWarps / 4);
+  if (groups[1] > 1 && paysCopies(facts))
+    groups = {groups[0] * groups[1], 1};
   SmallVector<int64_t, 4> core = coreShape(facts.shape);
   bool wide = facts.a.element.getIntOrFloatBitWidth() == 16;
   int64_t groupN = core.back() / groups[1];

@@ -57,6 +57,8 @@ struct DotFacts {
   int64_t maxImprecise = 0;
   /// Rows of the result should stay within a warp.
   bool rowsTogether = false;
+  /// The result is reduced along its rows, or becomes the A operand of a dot.
+  bool rowsRead = false;
   /// The accumulator is the first operand: as registers they would need copies, between which and
   /// the products the assembler does not tell them apart.
   bool ontoOperand = false;

@@ -50,6 +50,57 @@ void addIncoming(llvm::ArrayRef<llvm::PHINode *> phis, llvm::ArrayRef<llvm::Valu
     phi->addIncoming(value, from);
 }
 
+/// Is a value that a loop carries read by matrix products alone, which take halves in pairs? Its
+/// registers are then carried in pairs too: a phi of each half would take them apart in every
+/// iteration.
+bool inPairs(Emitter &e, scf::ForOp loop, unsigned number) {
+  BlockArgument arg = loop.getRegionIterArg(number);
+  auto type = dyn_cast<RankedTensorType>(arg.getType());
+  return type && (type.getElementType().isF16() || type.getElementType().isBF16()) &&
+         e.registerCount(type) % 2 == 0 && !arg.use_empty() &&
+         llvm::all_of(arg.getUsers(), llvm::IsaPred<ngpu::WgmmaOp>);
+}
+
+/// What the loop carries of `values`, which are one for each of its arguments.
+Values toCarried(Emitter &e, scf::ForOp loop, ValueRange values) {
+  Values result;
+  for (auto [number, value] : llvm::enumerate(values)) {
+    llvm::ArrayRef<llvm::Value *> registers = e.get(value);
+    if (!inPairs(e, loop, number)) {
+      llvm::append_range(result, registers);
+      continue;
+    }
+    auto *pair = llvm::FixedVectorType::get(registers[0]->getType(), 2);
+    for (size_t i = 0; i < registers.size(); i += 2) {
+      llvm::Value *both = llvm::PoisonValue::get(pair);
+      for (uint64_t k = 0; k < 2; ++k)
+        both = e.b.CreateInsertElement(both, registers[i + k], k);
+      result.push_back(both);
+    }
+  }
+  return result;
+}
+
+/// Gives `values` their registers out of what the loop carries.
+void fromCarried(Emitter &e, scf::ForOp loop, ValueRange values,
+                 llvm::ArrayRef<llvm::Value *> carried) {
+  for (auto [number, value] : llvm::enumerate(values)) {
+    unsigned count = e.registerCount(value.getType());
+    bool pairs = inPairs(e, loop, number);
+    llvm::ArrayRef<llvm::Value *> its = carried.take_front(pairs ? count / 2 : count);
+    carried = carried.drop_front(its.size());
+    if (!pairs) {
+      e.set(value, its);
+      continue;
+    }
+    Values registers;
+    for (llvm::Value *both : its)
+      for (uint64_t k = 0; k < 2; ++k)
+        registers.push_back(e.b.CreateExtractElement(both, k));
+    e.set(value, registers);
+  }
+}
+
 llvm::MDNode *loopMetadata(Emitter &e, Operation *loop) {
   llvm::LLVMContext &context = e.b.getContext();
   llvm::SmallVector<llvm::Metadata *> parts = {nullptr};
@@ -71,7 +122,7 @@ llvm::MDNode *loopMetadata(Emitter &e, Operation *loop) {
 void emitFor(Emitter &e, scf::ForOp loop) {
   llvm::Value *lower = e.scalar(loop.getLowerBound()), *upper = e.scalar(loop.getUpperBound()),
               *step = e.scalar(loop.getStep());
-  Values initial = flat(e, loop.getInitArgs());
+  Values initial = toCarried(e, loop, loop.getInitArgs());
   auto less = [&](llvm::Value *index) {
     return loop.getUnsignedCmp() ? e.b.CreateICmpULT(index, upper)
                                  : e.b.CreateICmpSLT(index, upper);
@@ -85,11 +136,11 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   index->addIncoming(lower, before);
   auto carried = phis(e, initial, before);
   e.set(loop.getInductionVar(), {index});
-  unflatten(e, loop.getRegionIterArgs(), asValues(carried));
+  fromCarried(e, loop, loop.getRegionIterArgs(), asValues(carried));
   e.emitBlock(*loop.getBody());
   if (e.failed())
     return;
-  Values yielded = flat(e, loop.getBody()->getTerminator()->getOperands());
+  Values yielded = toCarried(e, loop, loop.getBody()->getTerminator()->getOperands());
   e.b.SetCurrentDebugLocation(llvm::DebugLoc());
   // As in scf, the index does not pass the largest number.
   llvm::Value *next = e.b.CreateAdd(index, step, "", /*HasNUW=*/loop.getUnsignedCmp(),
@@ -106,13 +157,10 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   addIncoming(carried, yielded, end);
   if (inFlight) {
     e.enter(out);
-    yielded.clear();
-    for (mlir::Value value : loop.getBody()->getTerminator()->getOperands()) {
+    for (mlir::Value value : loop.getBody()->getTerminator()->getOperands())
       if (e.isInFlight(value))
-        llvm::append_range(yielded, e.await(e.get(value)));
-      else
-        llvm::append_range(yielded, e.get(value));
-    }
+        e.set(value, e.await(e.get(value)));
+    yielded = toCarried(e, loop, loop.getBody()->getTerminator()->getOperands());
     e.b.CreateBr(after);
     end = out;
   }
@@ -120,7 +168,7 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   e.enter(after);
   auto results = phis(e, initial, before);
   addIncoming(results, yielded, end);
-  unflatten(e, loop.getResults(), asValues(results));
+  fromCarried(e, loop, loop.getResults(), asValues(results));
 }
 
 void emitWhile(Emitter &e, scf::WhileOp loop) {

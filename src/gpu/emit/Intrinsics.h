@@ -71,6 +71,8 @@ public:
   virtual llvm::Value *reciprocalSquareRoot(llvm::Value *value) = 0;
   /// A product that is rounded and never contracted into a sum.
   virtual llvm::Value *roundedProduct(llvm::Value *lhs, llvm::Value *rhs) = 0;
+  /// A product that is rounded towards minus infinity.
+  virtual llvm::Value *productDown(llvm::Value *lhs, llvm::Value *rhs) = 0;
   /// lhs * rhs + add, rounded once, limited to [0, 1]; NaN gives 0.
   virtual llvm::Value *saturatedFma(llvm::Value *lhs, llvm::Value *rhs, llvm::Value *add) = 0;
   /// The symbol of a function of the target's math library, "acos" for instance, for fp64 or fp32.

@@ -5,6 +5,7 @@
 // what remains (support/Coefficients.h), put the power back. fp64 functions without an instruction,
 // and the rare fp32 ones, are calls of the target's math library.
 #include "gpu/emit/Elements.h"
+#include "gpu/emit/FloatBounds.h"
 
 #include "support/Coefficients.h"
 
@@ -145,6 +146,18 @@ Number exp(Number x, bool once) {
   Number power = asFloat(bits(sum) << 23);
   Number r = fma(x, log2eLow, fma(x, log2e, k * -1.0));
   return once ? exp2Flushed(r) * power : product(exp2Flushed(r), power);
+}
+
+/// e^x for x <= 0, without subnormal results: 2^t (1 + d) with t a little below x log2 e and the
+/// rest d = x - t ln 2, so that d >= 0. The saturation of d turns NaN, where x is minus infinity,
+/// into 0. For x > 0 d is lost, a relative error of 2^-23.8 x.
+Number expOfNotPositive(Number x) {
+  constexpr double log2eAbove = 0x1.715478p0, ln2 = 0x1.62e43p-1, ln2Rest = -0x1.05c61p-29;
+  Number t = x(x.e->productDown(x.value, x.constant(log2eAbove).value));
+  Number minus = t * -1.0, most = fma(minus, ln2, x);
+  Number d = x(x.e->saturatedFma(minus.value, x.constant(ln2Rest).value, most.value));
+  Number power = exp2Flushed(t);
+  return fma(power, d, power);
 }
 
 Number exp2(Number x) {
@@ -455,6 +468,9 @@ llvm::Value *emitMath(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> i
       wide.push_back(e.b.CreateFPExt(value, e.b.getFloatTy()));
     return e.b.CreateFPTrunc(emitMath(e, op, wide), type);
   }
+  if (type->isFloatTy() && isa<math::ExpOp>(op) && e.options.reflectFtz &&
+      isNotPositive(op->getOperand(0)))
+    return expOfNotPositive({&e, in[0]}).value;
   if (type->isFloatTy() && isa<math::ExpOp>(op))
     return exp({&e, in[0]}, op->hasOneUse()).value;
   if (type->isFloatTy() && row->f32)

@@ -86,6 +86,10 @@ private:
   unsigned operands;
 };
 
+/// Elements of a thread beside which a few more registers may be spills. Of more than the most, a
+/// large part is spilled in any case, and the order of a tree was measured to be quicker.
+constexpr unsigned kManyElements = 32, kMostElements = 64;
+
 SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> elements) {
   unsigned count = elements.size();
   // Registers that hold the same are computed once: the lowest of them stands for all.
@@ -121,8 +125,9 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
     Element low = reduceThread(right ? reg ^ step.reg : reg, steps - 1);
     return combine(low, reduceThread(right ? reg : reg ^ step.reg, steps - 1));
   };
-  // Of several rows, where the result is the same in any order, one after the other: the turns that
-  // the chain waits go to other rows, and to what depends on those that are done.
+  // Where the result is the same in any order, one after the other: the partial results of a tree
+  // would take registers beside many elements. Of several rows, the turns that the chain waits go
+  // to other rows, and to what depends on those that are done.
   auto reduceChain = [&](unsigned reg) {
     SmallVector<unsigned> members{reg};
     for (const AxisStep &step : ArrayRef(plan.steps).take_front(inThread))
@@ -137,7 +142,8 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   unsigned rows = 0;
   for (unsigned reg = 0; reg < count; ++reg)
     rows += leader[reg] == reg;
-  bool chain = rows > 1 && isSelection(op.getCombine());
+  bool many = count >= kManyElements && count <= kMostElements;
+  bool chain = (rows > 1 || many) && isSelection(op.getCombine());
   SmallVector<Element> reduced(count);
   for (unsigned reg = 0; reg < count; ++reg)
     if (leader[reg] == reg)

@@ -18,6 +18,7 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/Rings.h"
+#include "gpu/schedule/SlotReads.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -170,69 +171,47 @@ bool SameNest::around(Operation *a, Operation *b) {
   }
 }
 
+/// The ops of type `Op` that use the channel, in the order of the program.
+template <typename Op> SmallVector<Op> usersInOrder(ngpu::ChannelOp channel) {
+  SmallVector<Op> found;
+  channel->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Op op) {
+    if (op.getChannel() == channel.getResult())
+      found.push_back(op);
+  });
+  return found;
+}
+
 llvm::Error verifyChannel(ngpu::ChannelOp channel) {
-  ngpu::ChannelPutOp put;
-  ngpu::ChannelGetOp get;
-  for (Operation *user : channel->getUsers()) {
-    if (auto one = dyn_cast<ngpu::ChannelPutOp>(user)) {
-      if (put)
-        return wrong("several puts fill one channel");
-      put = one;
-    } else if (auto one = dyn_cast<ngpu::ChannelGetOp>(user)) {
-      if (get)
-        return wrong("several gets read one channel");
-      get = one;
-    }
-  }
-  if (!put || !get)
-    return wrong(put ? "a channel has no reader" : "a channel has no writer");
+  auto puts = usersInOrder<ngpu::ChannelPutOp>(channel);
+  auto gets = usersInOrder<ngpu::ChannelGetOp>(channel);
+  if (puts.empty() || gets.empty())
+    return wrong(gets.empty() ? "a channel has no reader" : "a channel has no writer");
+  if (puts.size() != gets.size())
+    return wrong("a channel is filled and read at different numbers of places");
   auto partOf = [](Operation *op) -> Region * {
     while (op && !isa<ngpu::WarpSpecializeOp>(op->getParentOp()))
       op = op->getParentOp();
     return op ? op->getParentRegion() : nullptr;
   };
-  Region *reader = partOf(get), *writer = partOf(put);
+  Region *reader = partOf(gets[0]), *writer = partOf(puts[0]);
   if (!reader || !writer || reader == writer)
     return wrong("a channel leads from one part to another");
-  if (ngpu::warpCount(get) != channel.getReaders())
-    return wrong("the warps that read a channel are not those that it expects");
   for (Operation *user : channel->getUsers())
-    if (isa<ngpu::ChannelReleaseOp>(user) && partOf(user) != reader)
-      return wrong("a slot is given back by another part than the one that read it");
+    if (partOf(user) != (isa<ngpu::ChannelPutOp>(user) ? writer : reader))
+      return wrong(isa<ngpu::ChannelReleaseOp>(user)
+                       ? "a slot is given back by another part than the one that read it"
+                       : "a channel leads from one part to another");
+  if (ngpu::warpCount(gets[0]) != channel.getReaders())
+    return wrong("the warps that read a channel are not those that it expects");
+  // The places correspond in order: each in a nest of its own or behind one another in one nest.
   SameNest nest;
-  if (!nest.around(put, get))
-    return wrong("writers and readers of a channel do not run equally often");
-  if (!nest.values(put.getSlot(), get.getSlot()) || !nest.values(put.getPhase(), get.getPhase()))
-    return wrong("the two sides of a channel count its slots differently");
+  for (auto [put, get] : llvm::zip(puts, gets)) {
+    if (!nest.around(put, get))
+      return wrong("writers and readers of a channel do not run equally often");
+    if (!nest.values(put.getSlot(), get.getSlot()) || !nest.values(put.getPhase(), get.getPhase()))
+      return wrong("the two sides of a channel count its slots differently");
+  }
   return llvm::Error::success();
-}
-
-/// A hold that is given back within the iteration must come after all products that read the slot
-/// have ended: none may be in flight. One that is carried over must pass a wait before its release.
-llvm::Error verifyReads(ngpu::ChannelReleaseOp release) {
-  if (Operation *get = release.getHold().getDefiningOp<ngpu::ChannelGetOp>()) {
-    // Backwards to the get, out of branches: a product that nothing waits for is in flight.
-    for (Operation *at = release; at; at = at->getParentOp())
-      for (Operation *op = at->getPrevNode(); op; op = op->getPrevNode()) {
-        auto wait = dyn_cast<ngpu::WgmmaWaitOp>(op);
-        if (op == get || (wait && wait.getPending() == 0))
-          return llvm::Error::success();
-        if (auto product = dyn_cast<ngpu::WgmmaOp>(op); product && product.getAsync())
-          return wrong("a slot is given back while a product reads it");
-      }
-  }
-  // A hold of the iteration before: at most the products issued since are in flight.
-  for (Operation *op = release->getPrevNode(); op; op = op->getPrevNode()) {
-    if (auto wait = dyn_cast<ngpu::WgmmaWaitOp>(op)) {
-      unsigned issued = 0;
-      for (Operation *at = wait->getPrevNode(); at; at = at->getPrevNode())
-        if (auto product = dyn_cast<ngpu::WgmmaOp>(at); product && product.getAsync())
-          ++issued;
-      return wait.getPending() <= issued ? llvm::Error::success()
-                                         : wrong("a slot is given back while a product reads it");
-    }
-  }
-  return wrong("a slot that was read in another iteration is given back without a wait");
 }
 
 //===--- lowering ----------------------------------------------------------------------------===//
@@ -328,8 +307,8 @@ llvm::Error verifyChannels(func::FuncOp kernel) {
       return WalkResult::interrupt();
     if (auto channel = dyn_cast<ngpu::ChannelOp>(op))
       error = verifyChannel(channel);
-    else if (auto release = dyn_cast<ngpu::ChannelReleaseOp>(op))
-      error = verifyReads(release);
+    else if (auto parts = dyn_cast<ngpu::WarpSpecializeOp>(op))
+      error = verifySlotReads(parts);
     return WalkResult::advance();
   });
   return error;

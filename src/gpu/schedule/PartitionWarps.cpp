@@ -26,7 +26,9 @@
 
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/CopySlice.h"
+#include "gpu/schedule/OverlapProducts.h"
 #include "gpu/schedule/Rings.h"
+#include "layout/LinearLayout.h"
 #include "transforms/Explain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,6 +37,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
+using nereid::layout::Axis;
 
 namespace nereid::gpu {
 namespace {
@@ -44,10 +47,10 @@ namespace {
 struct RegisterSplit {
   int32_t consumer, producer;
 };
-/// One group keeps what the assembler gives it: launched with the 128 registers that 216 and 40
-/// need, blocks of 128x128 were 4.5 times slower than without (docs/warp-specialisation.md). Zeros:
-/// no `setmaxnreg`.
+/// Zeros: no `setmaxnreg`. With one group the register file suffices without.
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
+/// Two groups whose products overlap: two accumulators, and an operand in registers.
+constexpr RegisterSplit splitOfOverlap = {240, 24};
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
 bool changesMemory(Operation *op) {
@@ -91,16 +94,42 @@ Value memoryOf(Operation *store) {
   return {};
 }
 
+/// Loads of a loop whose blocks are copied and given back together.
+using Stream = SmallVector<tile::DescLoadOp>;
+
 /// A loop that is divided.
 struct Candidate {
   scf::ForOp loop;
   SmallVector<tile::DescLoadOp> loads; ///< in order
   unsigned slots = 0;
-  SmallVector<Value> rings; ///< of the loads
-  Value channel;
+  /// The loads of each channel: of all, or of each of two products that overlap.
+  SmallVector<Stream, 2> streams;
   Value slot, phase;         ///< carried by the consumers' loop
   Operation *last = nullptr; ///< behind which nothing of the consumers reads a slot
+
+  bool isPair() const { return streams.size() == 2; }
 };
+
+/// The rings and channels of one loop, or of several of one block that copy blocks of the same
+/// types: they take the slots in turn, each from where the one before has stopped.
+struct Rings {
+  SmallVector<Candidate *> loops;             ///< in order
+  SmallVector<SmallVector<Value>, 2> buffers; ///< of each stream, for each load
+  SmallVector<Value, 2> channels;             ///< of each stream
+};
+
+ngpu::BufferType slotOf(tile::DescLoadOp load) {
+  return copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
+}
+
+bool canShare(const Candidate &a, const Candidate &b) {
+  return scf::ForOp(a.loop)->getBlock() == scf::ForOp(b.loop)->getBlock() && a.slots == b.slots &&
+         llvm::equal(a.streams, b.streams, [](const Stream &x, const Stream &y) {
+           return llvm::equal(x, y, [](tile::DescLoadOp one, tile::DescLoadOp other) {
+             return slotOf(one) == slotOf(other);
+           });
+         });
+}
 
 class Partition {
 public:
@@ -111,23 +140,38 @@ public:
 
 private:
   bool isAsked(scf::ForOp loop) const;
+  /// Can warps give registers to others?
+  bool movesRegisters() const {
+    return !options.maxRegisters && (!options.movesRegisters || options.movesRegisters());
+  }
+  /// Do the registers suffice for products that overlap?
+  bool overlaps() const {
+    return options.numWarps == 4 || (options.numWarps == 8 && movesRegisters());
+  }
+  /// Do the consumers' groups issue the products of overlapped loops in turn?
+  bool takesTurns() const { return options.numWarps > 4; }
+  unsigned slotsOf(scf::ForOp loop) const;
+  bool isFasterDivided(scf::ForOp loop) const;
+  bool isDividedUnasked();
   const char *whyNoKernel();
   const char *consider(scf::ForOp loop);
+  void findStreams(Candidate &one) const;
   bool mayRunAhead(Operation *load, Value memory) const;
-  void makeRings(OpBuilder builder, Candidate &one);
-  void carryState(Candidate &one);
+  void makeRings(OpBuilder builder);
+  void carryState(Rings &ring);
   std::pair<Value, Value> advance(OpBuilder &builder, Location loc, unsigned slots, Value slot,
                                   Value phase);
   bool sliceCopies(CopySlice &slice);
-  void emitPut(OpBuilder &builder, const IRMapping &map, Candidate &one);
-  void consume(Candidate &one);
+  void emitPuts(OpBuilder &builder, const IRMapping &map, const Rings &ring, Candidate &one);
+  void consume(const Rings &ring, Candidate &one);
   void advise(scf::ForOp loop, const char *reason);
 
   func::FuncOp kernel;
   const GpuOptions &options;
   std::vector<explain::Hint> &advice;
   IRRewriter rewriter;
-  SmallVector<Candidate> candidates;
+  SmallVector<Candidate, 2> candidates;
+  SmallVector<Rings, 2> rings; ///< they point to `candidates`, which are complete by then
   SmallVector<std::pair<unsigned, Operation *>> stores; ///< with their place in the order of ops
   llvm::DenseMap<Operation *, unsigned> order;
 };
@@ -139,6 +183,37 @@ bool Partition::isAsked(scf::ForOp loop) const {
     if (op->hasAttr("tile.warp_specialize"))
       return true;
   return false;
+}
+
+unsigned Partition::slotsOf(scf::ForOp loop) const {
+  auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
+  unsigned slots = attr ? attr.getInt() : options.numStages;
+  return options.without.stages ? std::min(slots, options.without.stages) : slots;
+}
+
+/// Has the loop been measured to be faster when it is divided, in the same configuration? Attention
+/// with blocks of 128x128, heads of 64 and 128, and three slots has.
+bool Partition::isFasterDivided(scf::ForOp loop) const {
+  if (options.numWarps != 8 || slotsOf(loop) < 3)
+    return false;
+  constexpr unsigned leastRegisters = 64; // of the first product's result
+  std::optional<ProductPair> pair = findProductPair(loop);
+  return pair && ngpu::layoutOf(pair->first.getType()).getLayout().bits(Axis::Register) >=
+                     llvm::Log2_32(leastRegisters);
+}
+
+/// Are all loops of the kernel with products of this kind?
+bool Partition::isDividedUnasked() {
+  if (options.specialise != Specialise::AsAsked || !options.machine.tma)
+    return false;
+  bool any = false, all = true;
+  kernel.walk([&](scf::ForOp loop) {
+    if (llvm::any_of(*loop.getBody(), [](Operation &op) { return isDot(&op); })) {
+      any = true;
+      all &= isFasterDivided(loop);
+    }
+  });
+  return any && all && movesRegisters();
 }
 
 /// Why no loop of the kernel can be divided; null when nothing speaks against it.
@@ -172,10 +247,7 @@ bool Partition::mayRunAhead(Operation *load, Value memory) const {
 /// Takes the loop, or says why not. Null as well when it is not about loads of blocks.
 const char *Partition::consider(scf::ForOp loop) {
   Candidate one{loop};
-  auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
-  one.slots = attr ? attr.getInt() : options.numStages;
-  if (options.without.stages)
-    one.slots = std::min(one.slots, options.without.stages);
+  one.slots = slotsOf(loop);
   for (auto load : loop.getBody()->getOps<tile::DescLoadOp>())
     if (feedsDot(load, loop.getBody()))
       one.loads.push_back(load);
@@ -203,8 +275,23 @@ const char *Partition::consider(scf::ForOp loop) {
         !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
       return "the blocks that it loads depend on what the kernel computes with tensors";
   }
+  findStreams(one);
   candidates.push_back(std::move(one));
   return nullptr;
+}
+
+/// Two products that overlap give back their blocks at different times.
+void Partition::findStreams(Candidate &one) const {
+  std::optional<ProductPair> pair = findProductPair(one.loop);
+  if (pair && !overlaps())
+    pair.reset();
+  Stream first, second;
+  for (tile::DescLoadOp load : one.loads)
+    (pair && feedsSecond(load, *pair) ? second : first).push_back(load);
+  if (first.empty() || second.empty())
+    one.streams = {one.loads};
+  else
+    one.streams = {std::move(first), std::move(second)};
 }
 
 void Partition::advise(scf::ForOp loop, const char *reason) {
@@ -213,14 +300,25 @@ void Partition::advise(scf::ForOp loop, const char *reason) {
                                        transforms::placeOf(loop.getLoc()), {reason}));
 }
 
-void Partition::makeRings(OpBuilder builder, Candidate &one) {
-  for (tile::DescLoadOp load : one.loads)
-    one.rings.push_back(makeRing(builder, load.getLoc(),
-                                 copyBufferOf(cast<tile::DescType>(load.getDesc().getType())),
-                                 one.slots));
-  one.channel = ngpu::ChannelOp::create(builder, one.loop.getLoc(),
-                                        ngpu::ChannelType::get(builder.getContext(), one.slots),
-                                        builder.getI32IntegerAttr(options.numWarps));
+/// Gives each candidate rings of its own, or those of a loop before it.
+void Partition::makeRings(OpBuilder builder) {
+  for (Candidate &one : candidates) {
+    auto found = llvm::find_if(rings, [&](Rings &each) { return canShare(*each.loops[0], one); });
+    if (found != rings.end()) {
+      found->loops.push_back(&one);
+      continue;
+    }
+    Rings &fresh = rings.emplace_back();
+    fresh.loops = {&one};
+    for (Stream &stream : one.streams) {
+      SmallVector<Value> &buffers = fresh.buffers.emplace_back();
+      for (tile::DescLoadOp load : stream)
+        buffers.push_back(makeRing(builder, load.getLoc(), slotOf(load), one.slots));
+      fresh.channels.push_back(ngpu::ChannelOp::create(
+          builder, one.loop.getLoc(), ngpu::ChannelType::get(builder.getContext(), one.slots),
+          builder.getI32IntegerAttr(options.numWarps)));
+    }
+  }
 }
 
 /// The next slot, and the parity of its turn.
@@ -237,13 +335,15 @@ std::pair<Value, Value> Partition::advance(OpBuilder &builder, Location loc, uns
           arith::XOrIOp::create(builder, loc, phase, flip)};
 }
 
-/// The number of the slot and the parity of the turn go through the loop and all that is around it.
-void Partition::carryState(Candidate &one) {
-  Location loc = one.loop.getLoc();
+/// The number of the slot and the parity of the turn go through the loops of a ring, one after the
+/// other, and all that is around them.
+void Partition::carryState(Rings &ring) {
+  scf::ForOp front = ring.loops[0]->loop;
+  Location loc = front.getLoc();
   SmallVector<Operation *> around;
-  for (Operation *op = one.loop->getParentOp(); op != kernel; op = op->getParentOp())
+  for (Operation *op = front->getParentOp(); op != kernel; op = op->getParentOp())
     around.push_back(op);
-  rewriter.setInsertionPoint(around.empty() ? one.loop.getOperation() : around.back());
+  rewriter.setInsertionPoint(around.empty() ? front.getOperation() : around.back());
   Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(0));
   SmallVector<Value> state = {zero, zero};
   auto extended = [&](scf::ForOp loop, const NewYieldValuesFn &yields) {
@@ -267,7 +367,7 @@ void Partition::carryState(Candidate &one) {
       continue;
     }
     auto branch = cast<scf::IfOp>(op);
-    bool isThen = branch.getThenRegion().isAncestor(one.loop->getParentRegion());
+    bool isThen = branch.getThenRegion().isAncestor(front->getParentRegion());
     SmallVector<Type> types(branch.getResultTypes());
     types.append(2, rewriter.getI32Type());
     rewriter.setInsertionPoint(branch);
@@ -289,13 +389,18 @@ void Partition::carryState(Candidate &one) {
     fresh.push_back(wider);
     yieldsLater.push_back(wider->getRegion(isThen ? 0 : 1).front().getTerminator());
   }
-  one.loop = extended(one.loop, [&](OpBuilder &builder, Location at, ArrayRef<BlockArgument> args) {
-    auto [slot, phase] = advance(builder, at, one.slots, args[0], args[1]);
-    return SmallVector<Value>{slot, phase};
-  });
-  one.slot = state[0];
-  one.phase = state[1];
-  fresh.push_back(one.loop);
+  for (Candidate *one : ring.loops) {
+    one->loop =
+        extended(one->loop, [&](OpBuilder &builder, Location at, ArrayRef<BlockArgument> args) {
+          auto [slot, phase] = advance(builder, at, one->slots, args[0], args[1]);
+          return SmallVector<Value>{slot, phase};
+        });
+    one->slot = state[0];
+    one->phase = state[1];
+    state.assign(one->loop.getResults().take_back(2).begin(),
+                 one->loop.getResults().take_back(2).end());
+  }
+  fresh.push_back(ring.loops.back()->loop);
   // Each outer loop yields the results of the next inner one.
   for (auto [yield, inside] : llvm::zip(yieldsLater, ArrayRef(fresh).drop_front()))
     for (unsigned i = 0; i < 2; ++i)
@@ -313,23 +418,24 @@ bool Partition::sliceCopies(CopySlice &slice) {
 }
 
 /// The producer's side of one iteration.
-void Partition::emitPut(OpBuilder &builder, const IRMapping &map, Candidate &one) {
+void Partition::emitPuts(OpBuilder &builder, const IRMapping &map, const Rings &ring,
+                         Candidate &one) {
   Location loc = one.loop.getLoc();
-  Value slot = map.lookupOrDefault(one.slot);
-  auto put =
-      ngpu::ChannelPutOp::create(builder, loc, one.channel, slot, map.lookupOrDefault(one.phase));
-  Block &body = put.getBody().emplaceBlock();
-  Value barrier = body.addArgument(mbarrierType(builder.getContext()), loc);
-  OpBuilder inside = OpBuilder::atBlockEnd(&body);
-  for (auto [load, ring] : llvm::zip(one.loads, one.rings)) {
-    SmallVector<Value> coords;
-    for (Value coord : load.getCoords())
-      coords.push_back(map.lookupOrDefault(coord));
-    Location at = load.getLoc();
-    auto type = copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
-    Value buffer = ngpu::SlotOp::create(inside, at, type, ring, slot);
-    ngpu::TmaLoadOp::create(inside, at, tensorMapOf(inside, load.getDesc()), coords, buffer,
-                            barrier, Value(), Value(), load.getEvict());
+  Value slot = map.lookupOrDefault(one.slot), phase = map.lookupOrDefault(one.phase);
+  for (auto [stream, channel, buffers] : llvm::zip(one.streams, ring.channels, ring.buffers)) {
+    auto put = ngpu::ChannelPutOp::create(builder, loc, channel, slot, phase);
+    Block &body = put.getBody().emplaceBlock();
+    Value barrier = body.addArgument(mbarrierType(builder.getContext()), loc);
+    OpBuilder inside = OpBuilder::atBlockEnd(&body);
+    for (auto [load, buffer] : llvm::zip(stream, buffers)) {
+      SmallVector<Value> coords;
+      for (Value coord : load.getCoords())
+        coords.push_back(map.lookupOrDefault(coord));
+      Location at = load.getLoc();
+      Value to = ngpu::SlotOp::create(inside, at, slotOf(load), buffer, slot);
+      ngpu::TmaLoadOp::create(inside, at, tensorMapOf(inside, load.getDesc()), coords, to, barrier,
+                              Value(), Value(), load.getEvict());
+    }
   }
 }
 
@@ -351,20 +457,28 @@ ngpu::WgmmaOp lonelyProduct(scf::ForOp loop) {
 }
 
 /// The consumers' side: loads become slots, which are given back when they have been read.
-void Partition::consume(Candidate &one) {
+void Partition::consume(const Rings &ring, Candidate &one) {
   Location loc = one.loop.getLoc();
-  rewriter.setInsertionPoint(one.loads[0]);
-  Value hold = ngpu::ChannelGetOp::create(rewriter, loc, one.channel, one.slot, one.phase);
-  for (auto [load, ring] : llvm::zip(one.loads, one.rings)) {
-    rewriter.setInsertionPoint(load);
-    readFromSlot(rewriter, load, copyBufferOf(cast<tile::DescType>(load.getDesc().getType())), ring,
-                 one.slot);
+  Value channel = ring.channels[0], hold;
+  if (!one.isPair()) {
+    rewriter.setInsertionPoint(one.loads[0]);
+    hold = ngpu::ChannelGetOp::create(rewriter, loc, channel, one.slot, one.phase);
   }
+  for (auto [stream, buffers] : llvm::zip(one.streams, ring.buffers))
+    for (auto [load, buffer] : llvm::zip(stream, buffers)) {
+      rewriter.setInsertionPoint(load);
+      readFromSlot(rewriter, load, slotOf(load), buffer, one.slot);
+    }
   one.loop->setAttr(ngpu::specialisedName, rewriter.getUnitAttr());
+  if (one.isPair()) {
+    one.last = overlapProducts(rewriter, one.loop, {channel, ring.channels[1], one.slot, one.phase},
+                               takesTurns());
+    return;
+  }
   ngpu::WgmmaOp product = lonelyProduct(one.loop);
   if (!product) {
     rewriter.setInsertionPoint(one.loop.getBody()->getTerminator());
-    ngpu::ChannelReleaseOp::create(rewriter, loc, one.channel, hold);
+    ngpu::ChannelReleaseOp::create(rewriter, loc, channel, hold);
     one.last = one.loop;
     return;
   }
@@ -381,21 +495,23 @@ void Partition::consume(Candidate &one) {
   one.loop = fresh;
   rewriter.setInsertionPointAfter(product);
   ngpu::WgmmaWaitOp::create(rewriter, loc, TypeRange{}, 1, ValueRange{});
-  ngpu::ChannelReleaseOp::create(rewriter, loc, one.channel, fresh.getRegionIterArgs().back());
+  ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getRegionIterArgs().back());
   rewriter.setInsertionPointAfter(fresh);
   Value sum = fresh.getResult(number);
   auto wait = ngpu::WgmmaWaitOp::create(rewriter, product.getLoc(), sum.getType(), 0, sum);
   sum.replaceAllUsesExcept(wait.getResult(0), wait);
-  one.last = ngpu::ChannelReleaseOp::create(rewriter, loc, one.channel, fresh.getResults().back());
+  one.last = ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getResults().back());
 }
 
 unsigned Partition::run() {
   SmallVector<scf::ForOp> asked;
+  bool unasked = isDividedUnasked();
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     order[op] = order.size();
     if (changesMemory(op))
       stores.push_back({order[op], op});
-    if (auto loop = dyn_cast<scf::ForOp>(op); loop && isAsked(loop))
+    if (auto loop = dyn_cast<scf::ForOp>(op);
+        loop && (isAsked(loop) || (unasked && isFasterDivided(loop))))
       asked.push_back(loop);
   });
   if (asked.empty() || options.specialise == Specialise::Never)
@@ -422,15 +538,16 @@ unsigned Partition::run() {
   unsigned deepest = 0;
   Block &body = kernel.getBody().front();
   OpBuilder top = OpBuilder::atBlockBegin(&body);
-  for (Candidate &one : candidates) {
-    deepest = std::max(deepest, one.slots);
-    makeRings(top, one);
-  }
   for (Candidate &one : candidates)
-    carryState(one);
-  top.setInsertionPointAfter(candidates.back().channel.getDefiningOp());
+    deepest = std::max(deepest, one.slots);
+  makeRings(top);
+  for (Rings &ring : rings)
+    carryState(ring);
+  top.setInsertionPointAfter(rings.back().channels.back().getDefiningOp());
   RegisterSplit split =
-      options.maxRegisters ? RegisterSplit{0, 0} : registerSplits[options.numWarps / 4];
+      movesRegisters() ? registerSplits[options.numWarps / 4] : RegisterSplit{0, 0};
+  if (split.consumer && llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); }))
+    split = splitOfOverlap;
   auto parts = ngpu::WarpSpecializeOp::create(
       top, kernel.getLoc(), TypeRange{}, top.getDenseI32ArrayAttr({1}),
       top.getDenseI32ArrayAttr({split.consumer, split.producer}), /*partsCount=*/2);
@@ -446,22 +563,30 @@ unsigned Partition::run() {
   OpBuilder ahead = OpBuilder::atBlockEnd(&producer);
   IRMapping map;
   slice.clone(ahead, consumers, map, [&](Operation &op, OpBuilder &at, const IRMapping &values) {
-    for (Candidate &one : candidates)
-      if (one.loads.back() == &op)
-        emitPut(at, values, one);
+    for (Rings &ring : rings)
+      for (Candidate *one : ring.loops)
+        if (one->loads.back() == &op)
+          emitPuts(at, values, ring, *one);
   });
   ngpu::PartYieldOp::create(ahead, kernel.getLoc(), ValueRange());
   OpBuilder end = OpBuilder::atBlockEnd(&consumers);
   ngpu::PartYieldOp::create(end, kernel.getLoc(), ValueRange());
 
-  for (Candidate &one : candidates) {
-    consume(one);
+  if (takesTurns() && llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); })) {
+    OpBuilder begin = OpBuilder::atBlockBegin(&consumers);
+    ngpu::TurnStartOp::create(begin, kernel.getLoc());
+  }
+  for (Rings &ring : rings) {
+    for (Candidate *one : ring.loops)
+      consume(ring, *one);
     // When the consumers have all that was copied, the producer is done with the buffers too.
-    while (one.last->getBlock() != &consumers)
-      one.last = one.last->getParentOp();
-    rewriter.setInsertionPointAfter(one.last);
-    for (Value ring : one.rings)
-      ngpu::LocalDeallocOp::create(rewriter, one.loop.getLoc(), ring);
+    Operation *last = ring.loops.back()->last;
+    while (last->getBlock() != &consumers)
+      last = last->getParentOp();
+    rewriter.setInsertionPointAfter(last);
+    for (ArrayRef<Value> buffers : ring.buffers)
+      for (Value buffer : buffers)
+        ngpu::LocalDeallocOp::create(rewriter, kernel.getLoc(), buffer);
   }
   return deepest;
 }

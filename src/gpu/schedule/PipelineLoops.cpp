@@ -369,6 +369,21 @@ bool LoopPipeliner::fillsOwnBuffers() {
          !llvm::all_of(loop.getBody()->getOps<ngpu::LocalAllocOp>(), isSlot);
 }
 
+/// Are all products in the loop made by mma.sync, whose loops hold many small blocks?
+bool onlyMma(scf::ForOp loop) {
+  bool any = false;
+  for (Operation &op : *loop.getBody())
+    if (isDot(&op)) {
+      if (!isa<ngpu::MmaOp>(op))
+        return false;
+      any = true;
+    }
+  return any;
+}
+
+/// From more slots on, loops of mma.sync take one less.
+constexpr unsigned kManySlots = 4;
+
 bool LoopPipeliner::plan(unsigned sharedLeft) {
   auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
   unsigned stages = stagesAsked = attr ? attr.getInt() : options.numStages;
@@ -407,6 +422,9 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   // Through registers loads go one iteration ahead only: two slots are as good as more.
   if (!anyAsync && blocks.empty())
     stages = stagesAsked = 2;
+  // The longest distance gains less than the room of a slot, in which another block may fit.
+  if (stages > kManySlots && onlyMma(loop))
+    stages = stagesAsked = stages - 1;
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
   slots = stages;

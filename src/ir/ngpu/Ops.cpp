@@ -296,8 +296,8 @@ LogicalResult WgmmaOp::verify() {
   LinearLayout accumulator = layoutFrom(getC().getType());
   bool isTensor = isa<RankedTensorType>(getA().getType());
   bool fits = anyArrangement(accumulator, [&](std::array<int64_t, 2> warps) {
-    if (warps[0] % 4 || accumulator.shape()[0] < 16 * warps[0] ||
-        accumulator.shape()[1] < 8 * warps[1])
+    // A group of four warps has 16 rows each; groups that find none hold copies.
+    if (warps[0] % 4 || accumulator.shape()[0] < 4 * 16 || accumulator.shape()[1] < 8 * warps[1])
       return false;
     int64_t columns = accumulator.shape()[1] / warps[1];
     for (int64_t width = std::min<int64_t>(columns, 256); width >= 8; width /= 2)

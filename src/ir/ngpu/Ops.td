@@ -277,7 +277,7 @@ def NGPU_WgmmaOp : NGPU_Op<"wgmma", [AllTypesMatch<["c", "result"]>, DeclareOpIn
     A is a buffer, or a tensor in wgmma's A layout (f16, bf16, tf32, 8 bits). B is a buffer [K, N]. Buffers have
     `sharedSwizzled` layouts; MN-major ones only for 16-bit elements. `use_acc` false means a x b. The op issues all its
     instructions as one group and, unless `async`, waits for it. An async result may be used by further wgmma with the
-    same accumulator, by loops that carry it, and by `wgmma_wait`; nothing else. `promote_k`: fp8 accumulators are
+    same accumulator, by loops that carry it, by branches that yield it, and by `wgmma_wait`; nothing else. `promote_k`: fp8 accumulators are
     added to registers of full precision after every so many elements of K (0: never).
   }];
   let arguments = (ins AnyTypeOf<[Tile_Tensor, NGPU_AnyBuffer]>:$a, NGPU_AnyBuffer:$b, Tile_Tensor:$c,
@@ -324,6 +324,25 @@ def NGPU_PartYieldOp : NGPU_Op<"part_yield", [Pure, Terminator, ReturnLike, Pare
   let summary = "ends a region of warp_specialize; region 0 yields the results";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def NGPU_TurnStartOp : NGPU_Op<"turn_start", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "the first group of four warps has the turn";
+  let description = [{
+    The groups of four warps of the kernel's own warps issue matrix products in turn. Each group has a named barrier, which
+    the group itself and the one before it (the last one before the first) arrive at. Once in a kernel.
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_TurnTakeOp : NGPU_Op<"turn_take", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "waits until it is this group's turn";
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_TurnPassOp : NGPU_Op<"turn_pass", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "gives the turn to the next group; does not wait";
+  let assemblyFormat = "attr-dict";
 }
 
 //===--- channels ---------------------------------------------------------------------------------------===//

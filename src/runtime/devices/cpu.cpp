@@ -145,6 +145,7 @@ private:
 /// who embeds the code.
 void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) const {
   out["independent_programs"] = kernel.code->independent;
+  out["uses_tiles"] = kernel.code->usesTiles;
   const auto *table = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
   if (!table || kernel.checked)
     return;

@@ -26,6 +26,8 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <cerrno>
+#include <cstring>
 #include <unistd.h>
 
 using namespace mlir;
@@ -51,6 +53,9 @@ std::string vectorText(const Features &features) {
     text += "; products of bf16 (AVX512-BF16)";
   if (features.byteProducts)
     text += "; products of bytes (VNNI)";
+  if (features.tileProducts)
+    text += features.tileHalfProducts ? "; products of tiles of bf16, fp16 and bytes (AMX)"
+                                      : "; products of tiles of bf16 and bytes (AMX)";
   return text;
 }
 
@@ -64,6 +69,14 @@ void explainMachine(const Features &features, uint64_t bytes, explain::Report &r
   if (bytes > uint64_t(cache))
     report.hint(explain::HintKind::CpuScratch, {},
                 {std::to_string(bytes), std::to_string(cache) + " bytes"});
+}
+
+explain::Hint tileAdvice(int error) {
+  std::string remedy =
+      error == ENOSPC
+          ? "alternate signal stacks (`sigaltstack`) of `sysconf(_SC_MINSIGSTKSZ)` bytes or more"
+          : "Linux 5.16 or later, and a container that allows `arch_prctl`";
+  return makeHint(explain::HintKind::TilesRefused, {}, {std::strerror(error), remedy});
 }
 
 std::optional<std::string> assemblyOf(const std::string &llir, const InstructionSet &machine,
@@ -184,6 +197,12 @@ public:
     clock.done("machine code");
     result->scratchBytes = emitted->scratchBytes;
     result->independent = emitted->independent;
+    result->usesTiles = emitted->usesTiles;
+    if (emitted->missesTiles) {
+      result->advice.push_back(tileAdvice(machine->features.tileRefusal));
+      if (options.explanation)
+        options.explanation->hint(result->advice.back());
+    }
     result->namesPlaces = lines || !emitted->sites.sites.empty();
     if (!emitted->sites.sites.empty())
       result->sites = std::make_shared<const SiteTable>(std::move(emitted->sites));

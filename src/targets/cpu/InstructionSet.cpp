@@ -1,8 +1,11 @@
 #include "targets/cpu/InstructionSet.h"
+#include "targets/cpu/executor/Tiles.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
+
+#include <cstring>
 
 namespace nereid::cpu {
 
@@ -20,6 +23,14 @@ static Features featuresOf(const llvm::StringMap<bool> &has) {
   bool wide = features.vectorBytes == 64;
   features.byteProducts = wide ? is("avx512vnni") : features.vectorBytes == 32 && is("avxvnni");
   features.bf16Products = wide && is("avx512bf16");
+  // Where the processor has tiles, this process needs to be given them.
+  if (features.bf16Products && features.byteProducts && is("amx-tile") && is("amx-bf16") &&
+      is("amx-int8")) {
+    const TileAccess &access = requestTiles();
+    features.tileProducts = access.state == TileState::Granted;
+    features.tileRefusal = access.error;
+  }
+  features.tileHalfProducts = features.tileProducts && is("amx-fp16");
   return features;
 }
 
@@ -33,12 +44,20 @@ static InstructionSet describeHost() {
     return machine;
   }
   llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
+  machine.features = featuresOf(has);
+  if (!machine.features.tileProducts)
+    for (auto &feature : has)
+      if (feature.first().starts_with("amx"))
+        feature.second = false;
   for (auto &feature : has)
     machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
                             std::string(feature.second ? "+" : "-") + feature.first().str();
-  machine.features = featuresOf(has);
   machine.features.slowGathers = llvm::StringRef(machine.cpu).starts_with("znver");
   return machine;
+}
+
+std::string tileRefusalText(int error) {
+  return std::string("Linux refuses the tile registers of AMX (") + std::strerror(error) + ")";
 }
 
 llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool mustRun) {
@@ -51,9 +70,19 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
     return host;
   }
   bool isX86 = true;
-  if (name == "avx512bf16") {
+  constexpr const char *products = "+avx512vnni,+avx512bf16",
+                       *tiles = ",+amx-tile,+amx-bf16,+amx-int8";
+  if (name == "graniterapids") {
     machine.cpu = "x86-64-v4";
-    machine.llvmFeatures = "+avx512vnni,+avx512bf16";
+    machine.llvmFeatures = std::string(products) + tiles + ",+amx-fp16";
+    machine.features = Features::graniteRapids();
+  } else if (name == "sapphirerapids") {
+    machine.cpu = "x86-64-v4";
+    machine.llvmFeatures = std::string(products) + tiles;
+    machine.features = Features::sapphireRapids();
+  } else if (name == "avx512bf16") {
+    machine.cpu = "x86-64-v4";
+    machine.llvmFeatures = products;
     machine.features = Features::avx512bf16();
   } else if (name == "avx512") {
     machine.cpu = "x86-64-v4";
@@ -69,9 +98,9 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
     machine.cpu = "generic";
     machine.features = Features::aarch64();
   } else {
-    return llvm::createStringError(
-        "unknown CPU features `" + name +
-        "`: expected `native`, `avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`");
+    return llvm::createStringError("unknown CPU features `" + name +
+                                   "`: expected `native`, `graniterapids`, `sapphirerapids`, "
+                                   "`avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`");
   }
   if (isX86 != host.isX86())
     machine.triple = isX86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
@@ -81,7 +110,12 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
     Features here = featuresOf(llvm::sys::getHostCPUFeatures());
     machine.isHost = here.vectorBytes >= machine.features.vectorBytes &&
                      here.byteProducts >= machine.features.byteProducts &&
-                     here.bf16Products >= machine.features.bf16Products;
+                     here.bf16Products >= machine.features.bf16Products &&
+                     here.tileProducts >= machine.features.tileProducts &&
+                     here.tileHalfProducts >= machine.features.tileHalfProducts;
+    if (mustRun && machine.features.tileProducts && here.tileRefusal)
+      return llvm::createStringError("this process cannot run code for the CPU features `" + name +
+                                     "`: " + tileRefusalText(here.tileRefusal));
   }
   if (mustRun && !machine.isHost)
     return llvm::createStringError("this machine cannot run code for the CPU features `" + name +

@@ -65,6 +65,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
                       : specialise == "never" ? gpu::Specialise::Never
                                               : gpu::Specialise::AsAsked;
+  result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
   result.explanation = options.explanation;
   return result;

@@ -1,4 +1,5 @@
-"""`python -m tests.generator.mutants.apply FOLDER`: compiles all seeded bugs into a copy of the sources, behind NEREID_MUTANT=number.
+"""`python -m tests.generator.mutants.apply FOLDER [WHERE...]`: compiles all seeded bugs into a copy of the sources, behind NEREID_MUTANT=number, or
+those of some kinds (`where` of the table) alone, which changes fewer files.
 
 One build then serves every bug: with the variable unset, or 0, it is the compiler as it is."""
 
@@ -106,11 +107,15 @@ def _literal(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def apply(folder):
-    """Edits the sources under a folder; the numbers of the bugs that no longer have their place."""
+def chosen(where):
+    return [m for m in MUTANTS if not where or m.where in where]
+
+
+def apply(folder, where=()):
+    """Edits the sources under a folder; the numbers of the bugs that no longer have their place. where: kinds of bugs, all without."""
     folder = pathlib.Path(folder)
     texts, lost, marked = [], [], set()
-    for m in MUTANTS:
+    for m in chosen(where):
         path = folder / m.file
         source = path.read_text()
         if source.count(m.context) != 1 or m.context.count(m.old) != 1:
@@ -120,7 +125,7 @@ def apply(folder):
             texts.append(f"    {{{m.number}, {_literal(m.old)}, {_literal(m.new)}}},\n")
             continue
         if m.kind == "skip":
-            replaced = f"if (!::nereid::mutated({m.number})) {{ {m.old} }}"
+            replaced = f"{{ if (!::nereid::mutated({m.number})) {{ {m.old} }} }}"  # also before an `else`
         else:
             replaced = m.context.replace(m.old, switched(m.number, m.old, m.new))
         source = source.replace(m.context, replaced)
@@ -140,10 +145,12 @@ def apply(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m tests.generator.mutants.apply FOLDER, a copy of the sources")
-    lost = apply(sys.argv[1])
-    print(f"{len(MUTANTS) - len(lost)} of {len(MUTANTS)} bugs are in place" + (f"; without a place: {lost}" if lost else ""))
+    where = sys.argv[2:]
+    count = len(chosen(where))
+    if len(sys.argv) < 2 or not count:
+        raise SystemExit("usage: python -m tests.generator.mutants.apply FOLDER [WHERE...]: a copy of the sources, kinds of bugs")
+    lost = apply(sys.argv[1], where)
+    print(f"{count - len(lost)} of {count} bugs are in place" + (f"; without a place: {lost}" if lost else ""))
     return 1 if lost else 0
 
 

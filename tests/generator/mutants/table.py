@@ -1,8 +1,8 @@
 """The seeded bugs. Each row was written from reading the code, before any run, and is a mistake that somebody could have made there.
 
 `expr(where, file, context, old, new, why)` replaces an expression, `skip(...)` leaves a statement out, `text(...)` replaces text of the
-prelude. `context` occurs once in the file and holds `old` once. `where` says what can notice: "cpu", "cuda", "both", or "modes": the CPU
-in checked and debug mode.
+prelude. `context` occurs once in the file and holds `old` once. `where` says what can notice: "cpu", "cuda", "both", "modes": the CPU
+in checked and debug mode, or "gradients": the tests of gradients, on the CPU.
 """
 
 import dataclasses
@@ -397,3 +397,66 @@ expr("cuda", NV_DEBUG, "if (shape[d] == tensor.getDimSize(d))", "shape[d] == ten
 expr("cuda", NV_DEBUG, "fails = b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg]);", "b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg])",
      "fails", "masks of assertions are forgotten")
 expr("cuda", NV_DEBUG, "e.string(message.str() + place.calls)", "place.calls", "std::string(\" \")", "assertions of called functions name no calls")
+
+# Gradients: `python -m tests.generator.mutants.gradients` runs tests of tests/differentiation.
+COORDINATES = "src/differentiate/Coordinates.cpp"
+expr("gradients", COORDINATES, "if (isTurned || !llvm::is_contained(size, operand(user, 1)))", "isTurned ||", "false ||", "two orders of a group's rows are taken for one")
+expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, count, number(1),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::sge",
+     "programs along an axis that the kernel does not use are not counted")
+expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, wide(extent),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::ne",
+     "tiles in groups need a grid that they do not fill")
+expr("gradients", COORDINATES, "if (!isSame(by, width) || !isUsable(by))", "!isSame(by, width)", "false", "two divisors of a program id are taken for one")
+expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, arith::RemSIOp::create(builder, loc, extent, divisor),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::sge",
+     "a grid that its rows do not fill is taken for a rectangle")
+expr("gradients", COORDINATES, "takeApart(remainders, width,", "remainders, width", "remainders, count", "there are as many remainders as quotients")
+
+SCHEDULES = "src/differentiate/Schedules.cpp"
+expr("gradients", SCHEDULES, "return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&", "isFalse(load.getMask(), dim, depth - 1)", "true",
+     "masked loads are zero everywhere")
+expr("gradients", SCHEDULES, "[&](auto) { return operand(0, dim) && operand(1, dim); })", "operand(0, dim) && operand(1, dim)", "operand(0, dim) || operand(1, dim)",
+     "a sum is zero where one summand is")
+expr("gradients", SCHEDULES, "if (!limit || !isSame(limit, bound))", "!isSame(limit, bound)", "false", "a mask with another bound keeps wrapped positions out")
+expr("gradients", SCHEDULES, "return sum && !sum->base && sum->terms == position.terms;", "sum->terms == position.terms", "true", "a mask of other positions keeps wrapped positions out")
+expr("gradients", SCHEDULES, "if (!carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that the loop uses before it adds are taken apart")
+expr("gradients", SCHEDULES, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that the loop uses after it adds are taken apart")
+expr("gradients", SCHEDULES, "return arith::AndIOp::create(builder, loc, holds, isEnough);", "holds, isEnough", "isEnough, isEnough", "schedules whose conditions do not hold are taken")
+expr("gradients", SCHEDULES, "if (!isUniform(bound))", "!isUniform(bound)", "false", "loops may have other bounds in every program")
+expr("gradients", SCHEDULES, "multiply(roundsOf(loop).count);", "roundsOf(loop).count", "number(builder, loc, 1, builder.getI32Type())", "only the first round of a loop has blocks")
+expr("gradients", SCHEDULES, "mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;", "mask, inside", "mask, mask",
+     "blocks that wrap around are stored behind the end")
+skip("gradients", SCHEDULES, "adjoints.clear();\n    lanes.clear();\n    each.contribution = Value();", "what a tile adds stays for the next one")
+expr("gradients", SCHEDULES, "if (!each.isSaved && !vanishWhereWrapped(each)) {", "!vanishWhereWrapped(each)", "false", "gradients of wrapped positions are lost")
+expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
+expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
+
+PARTIAL = "src/differentiate/PartialSums.cpp"
+expr("gradients", PARTIAL, "if (isa<tile::ProgramIdOp>(op) || op->getNumRegions() || !isPure(op) ||", "isa<tile::ProgramIdOp>(op)", "false",
+     "rows of different programs are summed in one register")
+expr("gradients", PARTIAL, "if (builder.getInsertionBlock() != &kernel.getBody().front() ||", "builder.getInsertionBlock() != &kernel.getBody().front()", "false",
+     "contributions of loops and branches are summed once")
+expr("gradients", PARTIAL, "Value plane = product(counts[0], counts[1])", "counts[0], counts[1]", "counts[0], counts[0]", "planes of the grid have another size")
+expr("gradients", PARTIAL, "arith::DivSIOp::create(builder, loc, inPlane, counts[0])", "inPlane, counts[0]", "inPlane, counts[1]", "the second program id from the wrong size")
+expr("gradients", PARTIAL, "total = product(plane, counts[2]);", "product(plane, counts[2])", "plane", "only the first plane of the grid is computed")
+expr("gradients", PARTIAL, "next.push_back(arith::AddFOp::create(builder, loc, carried, sum.value));", "carried, sum.value", "sum.value, sum.value", "of programs that share a register the last remains")
+skip("gradients", PARTIAL, "op->getResult(0).replaceAllUsesWith(counts[count.getAxis()]);", "programs count those that are launched")
+skip("gradients", PARTIAL, "op->getResult(0).replaceAllUsesWith(ids[id.getAxis()]);", "all rounds compute the launched program")
+
+OWNERSHIP = "src/differentiate/Ownership.cpp"
+expr("gradients", OWNERSHIP, "bool isFirst = !sharesRounds[i];", "!sharesRounds[i]", "true", "rounds that share elements store them")
+expr("gradients", OWNERSHIP, "(j > i && !exclude(load, other))", "j > i", "j < i", "loads that add later store")
+expr("gradients", OWNERSHIP, "apart.seen()[i].fixed == apart.seen()[j].fixed)", "apart.seen()[i].fixed == apart.seen()[j].fixed", "false", "loads of the same elements both store")
+skip("gradients", OWNERSHIP, "addDistance(factors, places);", "distances of whole strides are forgotten")
+expr("gradients", OWNERSHIP, "if (digitOf(site) != digitOf(sites[0]))", "digitOf(site) != digitOf(sites[0])", "false", "loads may depend on programs in different ways")
+expr("gradients", OWNERSHIP, "bool isProven = spare && *spare >= 0;", "*spare >= 0", "true", "strides need not reach over what is inside")
+expr("gradients", OWNERSHIP, "fits = add(reach, digit.stride, digit.atom.extent - 1);", "digit.atom.extent - 1", "digit.atom.extent / 2", "lanes reach half as far")
+expr("gradients", OWNERSHIP, "if (digits[begin].constantStride() == 1)", "digits[begin].constantStride() == 1", "true", "a mask limits positions that are counted in steps")
+expr("gradients", OWNERSHIP, "same(a.getUpperBound(), b.getUpperBound())", "same(a.getUpperBound(), b.getUpperBound())", "true", "loops of other lengths count as one")
+expr("gradients", OWNERSHIP, "if (!digit.isInAll)", "!digit.isInAll", "false", "what is accessed outside of a loop needs no round of it")
+expr("gradients", OWNERSHIP, "if (digits[i].countsDown)", "digits[i].countsDown", "false", "masks limit positions that are counted from the other end")
+expr("gradients", OWNERSHIP, "if (type.getDimSize(i) > 1 &&", "type.getDimSize(i) > 1", "false", "lanes that share an element each store it")
+expr("gradients", OWNERSHIP, "if (coefficient < 0 && sites.size() > 1)", "sites.size() > 1", "false", "loads in opposite directions count as one direction")
+
+MERGE = "src/differentiate/MergeLoads.cpp"
+skip("gradients", MERGE, "load.getMaskMutable().assign(runs);", "loops without rounds read")
+expr("gradients", MERGE, "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getPtr()), pointer(load.getOther())",
+     "loads with different masks are one")

@@ -85,3 +85,43 @@ func.func @activated(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %w: 
   tile.store %r, %square : !tile.ptr<f32>, f32
   return
 }
+
+// -----
+
+// Program `i` reads blocks 0 to i - 1. Keys of a batch, along axis 1, are summed by their owner over
+// the programs from the first whose loop reaches the block, found by bisection.
+// CHECK-LABEL: func.func @triangle
+// CHECK-SAME:  tile.gradients = ["the gradient of `argument 0` has a transposed schedule: programs share out its blocks, and for each sum in a loop over program_id(0);
+// CHECK:       scf.for %[[BLOCK:.*]] = %{{.*}} to %{{.*}} step
+// CHECK:         %[[RANGE:.*]]:2 = scf.for %{{.*}} = %c0_i32 to %c31_i32
+// CHECK:           arith.cmpi sgt
+// CHECK:         %[[SUM:.*]] = scf.for %{{.*}} = %[[RANGE]]#0 to %{{.*}} step %c1_i32
+// CHECK-NOT:       scf.for
+// CHECK:         tile.store %{{.*}}, %[[SUM]]
+// CHECK:       } else {
+// CHECK:         tile.atomic_rmw fadd
+func.func @triangle(%x: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.wrt}, %w: !tile.ptr<f32>,
+                    %y: !tile.ptr<f32> {tile.tangent = 5 : i64, tile.out}, %n: i32,
+                    %dx: !tile.ptr<f32>, %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %none = arith.constant 0.0 : f32
+  %i = tile.program_id 0
+  %j = tile.program_id 1
+  %rows = tile.num_programs 0
+  %q = tile.addptr %w, %i : !tile.ptr<f32>, i32
+  %b = tile.load %q : !tile.ptr<f32> -> f32
+  %row = arith.muli %j, %rows : i32
+  %sum = scf.for %k = %zero to %i step %one iter_args(%acc = %none) -> (f32) : i32 {
+    %at = arith.addi %row, %k : i32
+    %p = tile.addptr %x, %at : !tile.ptr<f32>, i32
+    %a = tile.load %p : !tile.ptr<f32> -> f32
+    %c = arith.mulf %a, %b : f32
+    %next = arith.addf %acc, %c : f32
+    scf.yield %next : f32
+  }
+  %to = arith.addi %row, %i : i32
+  %r = tile.addptr %y, %to : !tile.ptr<f32>, i32
+  tile.store %r, %sum : !tile.ptr<f32>, f32
+  return
+}

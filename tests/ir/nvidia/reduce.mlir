@@ -76,3 +76,36 @@ func.func @twoRows(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes
   tile.store %at, %sum : tensor<64x!tile.ptr<f32>, #sum2>, tensor<64xf32, #sum2>
   return
 }
+
+// -----
+
+// The maximum of 32 elements of a thread: a chain, which takes one register beside them. Their sum is a tree.
+// CHECK-LABEL: @many
+// CHECK: %[[A:.*]] = call {{.*}}float @llvm.maxnum.f32(
+// CHECK-NEXT: %[[B:.*]] = call {{.*}}float @llvm.maxnum.f32(float %[[A]],
+// CHECK-NEXT: %[[C:.*]] = call {{.*}}float @llvm.maxnum.f32(float %[[B]],
+// CHECK-NEXT: call {{.*}}float @llvm.maxnum.f32(float %[[C]],
+// CHECK: %[[D:.*]] = fadd {{.*}}float
+// CHECK-NEXT: %[[E:.*]] = fadd {{.*}}float
+// CHECK-NEXT: fadd {{.*}}float %[[D]], %[[E]]
+#row = #ngpu.layout<register = [[1], [2], [128], [256], [512]], lane = [[4], [8], [16], [32], [64]], warp = [], shape = [1024]>
+func.func @many(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes {tile.kernel, ngpu.num_warps = 1 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 1024 : tensor<1024xi32, #row>
+  %base = tile.splat %p : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>, #row>
+  %ptrs = tile.addptr %base, %range : tensor<1024x!tile.ptr<f32>, #row>, tensor<1024xi32, #row>
+  %x = tile.load %ptrs : tensor<1024x!tile.ptr<f32>, #row> -> tensor<1024xf32, #row>
+  %max = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.maxnumf %a, %b : f32
+    tile.yield %m : f32
+  } : (tensor<1024xf32, #row>) -> f32
+  %all = tile.splat %max : f32 -> tensor<1024xf32, #row>
+  %d = arith.subf %x, %all : tensor<1024xf32, #row>
+  %sum = tile.reduce(%d) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tile.yield %s : f32
+  } : (tensor<1024xf32, #row>) -> f32
+  tile.store %p, %sum : !tile.ptr<f32>, f32
+  return
+}

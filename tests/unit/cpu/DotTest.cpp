@@ -1,5 +1,6 @@
 // Matrix products, alone and accumulated in a loop over K.
 #include "Run.h"
+#include "Tiles.h"
 
 #include "gtest/gtest.h"
 
@@ -96,15 +97,17 @@ func.func @matmul(%a: !tile.ptr<EL> {tile.divisibility = 16 : i64}, %b: !tile.pt
 }
 )";
 
+/// `tiles`: CPU features with tiles, whose instructions are emulated; null: those at hand.
 template <typename T, typename Acc>
-void check(const char *el, const char *acc, int bm, int bn, int bk, int m, int n, int k) {
+void check(const char *el, const char *acc, int bm, int bn, int bk, int m, int n, int k,
+           const char *tiles = nullptr) {
   std::string text = replaceAll(matmul, "BM_", std::to_string(bm));
   text = replaceAll(text, "BN_", std::to_string(bn));
   text = replaceAll(text, "BK_", std::to_string(bk));
   text = replaceAll(text, "ZERO", std::is_integral_v<Acc> ? "0" : "0.0");
   text = replaceAll(text, "EL", el);
   text = replaceAll(text, "ACC", acc);
-  TestKernel kernel(text);
+  TestKernel kernel = tiles ? TestKernel::withEmulatedTiles(text, tiles) : TestKernel(text);
   int lda = (k + 15) / 16 * 16, ldb = (n + 15) / 16 * 16, ldc = ldb;
   std::vector<T> a(m * lda), b(k * ldb);
   std::vector<Acc> c(m * ldc);
@@ -134,5 +137,141 @@ TEST(Dot, f64) {
 TEST(Dot, i8) {
   check<int8_t, int32_t>("i8", "i32", 16, 32, 32, 40, 50, 70);
 }
+
+// Blocks of whole tiles, of K below a tile, with edges along each dimension, and of less than a
+// tile; matrices that end within a block.
+const int tileShapes[][6] = {{32, 32, 64, 70, 50, 200}, {64, 48, 128, 64, 48, 128},
+                             {16, 16, 16, 33, 20, 40},  {40, 23, 48, 90, 50, 100},
+                             {23, 40, 70, 23, 40, 70},  {5, 7, 33, 9, 8, 64},
+                             {48, 80, 32, 48, 80, 96},  {17, 33, 64, 40, 70, 64}};
+
+#if defined(__x86_64__)
+TEST(Tiles, BF16) {
+  for (auto [bm, bn, bk, m, n, k] : tileShapes)
+    check<BFloat16, float>("bf16", "f32", bm, bn, bk, m, n, k, "sapphirerapids");
+}
+TEST(Tiles, I8) {
+  for (auto [bm, bn, bk, m, n, k] : tileShapes)
+    check<int8_t, int32_t>("i8", "i32", bm, bn, bk, m, n, k, "sapphirerapids");
+}
+TEST(Tiles, F16) {
+  for (auto [bm, bn, bk, m, n, k] : tileShapes)
+    check<_Float16, float>("f16", "f32", bm, bn, bk, m, n, k, "graniterapids");
+}
+
+// Two products of one size, of which the first starts from zero: 2 A B. Each operand as it is, or
+// as the transpose of what is loaded.
+std::string twoProducts(int m, int n, int k, bool leftTransposed, bool rightTransposed,
+                        const char *el, const char *acc) {
+  auto operand = [&](const std::string &name, int rows, int columns, bool transposed) {
+    std::string text = R"(
+  %r_X = tile.range 0 to ROWS_ : tensor<ROWS_xi32>
+  %c_X = tile.range 0 to COLS_ : tensor<COLS_xi32>
+  %r1_X = tile.expand_dims %r_X 1 : tensor<ROWS_xi32> -> tensor<ROWS_x1xi32>
+  %width_X = arith.constant dense<COLS_> : tensor<ROWS_x1xi32>
+  %r2_X = arith.muli %r1_X, %width_X : tensor<ROWS_x1xi32>
+  %c1_X = tile.expand_dims %c_X 0 : tensor<COLS_xi32> -> tensor<1xCOLS_xi32>
+  %r3_X = tile.broadcast %r2_X : tensor<ROWS_x1xi32> -> tensor<ROWS_xCOLS_xi32>
+  %c3_X = tile.broadcast %c1_X : tensor<1xCOLS_xi32> -> tensor<ROWS_xCOLS_xi32>
+  %offset_X = arith.addi %r3_X, %c3_X : tensor<ROWS_xCOLS_xi32>
+  %s_X = tile.splat %X : !tile.ptr<EL> -> tensor<ROWS_xCOLS_x!tile.ptr<EL>>
+  %p_X = tile.addptr %s_X, %offset_X : tensor<ROWS_xCOLS_x!tile.ptr<EL>>, tensor<ROWS_xCOLS_xi32>
+)";
+    if (name != "c")
+      text +=
+          "  %v_X = tile.load %p_X : tensor<ROWS_xCOLS_x!tile.ptr<EL>> -> tensor<ROWS_xCOLS_xEL>\n";
+    if (transposed)
+      text +=
+          "  %t_X = tile.trans %v_X [1, 0] : tensor<ROWS_xCOLS_xEL> -> tensor<COLS_xROWS_xEL>\n";
+    text = replaceAll(text, "ROWS_", std::to_string(rows));
+    text = replaceAll(text, "COLS_", std::to_string(columns));
+    text = replaceAll(text, "EL", name == "c" ? acc : el);
+    text = replaceAll(text, "_X", "_" + name);
+    return replaceAll(text, "%X", "%" + name);
+  };
+  std::string text = "func.func @twice(%a: !tile.ptr<EL>, %b: !tile.ptr<EL>, %c: !tile.ptr<ACC>) "
+                     "attributes {tile.kernel} {";
+  text += operand("a", leftTransposed ? k : m, leftTransposed ? m : k, leftTransposed);
+  text += operand("b", rightTransposed ? n : k, rightTransposed ? k : n, rightTransposed);
+  text += operand("c", m, n, false);
+  text += R"(
+  %zero = arith.constant dense<ZERO> : tensor<M_xN_xACC>
+  %once = tile.dot %LEFT, %RIGHT, %zero : tensor<M_xK_xEL>, tensor<K_xN_xEL> -> tensor<M_xN_xACC>
+  %twice = tile.dot %LEFT, %RIGHT, %once : tensor<M_xK_xEL>, tensor<K_xN_xEL> -> tensor<M_xN_xACC>
+  tile.store %p_c, %twice : tensor<M_xN_x!tile.ptr<ACC>>, tensor<M_xN_xACC>
+  return
+}
+)";
+  text = replaceAll(text, "LEFT", leftTransposed ? "t_a" : "v_a");
+  text = replaceAll(text, "RIGHT", rightTransposed ? "t_b" : "v_b");
+  text = replaceAll(text, "ZERO", acc[0] == 'i' ? "0" : "0.0");
+  text = replaceAll(text, "ACC", acc);
+  text = replaceAll(text, "EL", el);
+  text = replaceAll(text, "M_", std::to_string(m));
+  text = replaceAll(text, "N_", std::to_string(n));
+  return replaceAll(text, "K_", std::to_string(k));
+}
+
+template <typename T, typename Acc>
+void checkTwoProducts(int m, int n, int k, const char *el, const char *acc) {
+  for (bool left : {false, true})
+    for (bool right : {false, true}) {
+      TestKernel kernel = TestKernel::withEmulatedTiles(twoProducts(m, n, k, left, right, el, acc),
+                                                        "sapphirerapids");
+      std::vector<T> a(m * k), b(k * n);
+      std::vector<Acc> c(m * n);
+      for (size_t i = 0; i < a.size(); ++i)
+        a[i] = T(int(i * 7 % 13) - 6);
+      for (size_t i = 0; i < b.size(); ++i)
+        b[i] = T(int(i * 5 % 11) - 5);
+      ASSERT_TRUE(kernel.run({a.data(), b.data(), c.data()}));
+      EXPECT_FALSE(tilesInUse());
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j) {
+          double sum = 0;
+          for (int l = 0; l < k; ++l)
+            sum += 2 * double(a[left ? l * m + i : i * k + l]) *
+                   double(b[right ? j * k + l : l * n + j]);
+          ASSERT_EQ(double(c[i * n + j]), sum)
+              << m << "x" << n << "x" << k << " " << el << left << right << " " << i << " " << j;
+        }
+    }
+}
+
+TEST(Tiles, TransposedOperandsAndSharedFunctions) {
+  const int sizes[][3] = {{32, 32, 64}, {16, 48, 32}, {20, 37, 50}, {50, 16, 131}};
+  for (auto [m, n, k] : sizes) {
+    checkTwoProducts<BFloat16, float>(m, n, k, "bf16", "f32");
+    checkTwoProducts<int8_t, int32_t>(m, n, k, "i8", "i32");
+  }
+}
+
+// The instructions of a kernel: one setup and one release for all products, none where a product is
+// too small for tiles.
+TEST(Tiles, AreSetUpOnceAndReleased) {
+  auto assembly = [](int m, int k, const char *features) {
+    nereid::targets::CompileOptions options;
+    options.features = features;
+    options.load = false;
+    options.keepStages = true;
+    auto kernel = compileText(twoProducts(m, 32, k, false, false, "bf16", "f32"), options);
+    std::string why;
+    return (*kernel)->text("asm", why).value_or(why);
+  };
+  auto count = [](const std::string &text, const char *word) {
+    int found = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at)
+      ++found;
+    return found;
+  };
+  std::string text = assembly(32, 64, "sapphirerapids");
+  EXPECT_EQ(count(text, "ldtilecfg"), 1);
+  EXPECT_EQ(count(text, "tilerelease"), 1);
+  EXPECT_EQ(count(text, "tdpbf16ps"), 4); // a block of 2 x 2 tiles, in a function of both products
+  for (const std::string &other :
+       {assembly(2, 64, "sapphirerapids"), assembly(32, 64, "avx512bf16")})
+    EXPECT_EQ(count(other, "tile"), 0) << other;
+}
+#endif
 
 } // namespace

@@ -146,4 +146,37 @@ TEST(Loops, matricesAlongTheLoopAreNot) {
   }
 }
 
+TEST(Loops, halvesThatALoopReadsAreInMemory) {
+  std::string text = loopsOf(R"(
+func.func @halves(%o: !tile.ptr<i32>, %x: !tile.ptr<i64>, %n: i32) attributes {tile.kernel} {
+  %cols = tile.range 0 to 256 : tensor<256xi32>
+  %xb = tile.splat %x : !tile.ptr<i64> -> tensor<256x!tile.ptr<i64>>
+  %xp = tile.addptr %xb, %cols : tensor<256x!tile.ptr<i64>>, tensor<256xi32>
+  %v = tile.load %xp : tensor<256x!tile.ptr<i64>> -> tensor<256xi64>
+  %by = arith.constant dense<32> : tensor<256xi64>
+  %shifted = arith.shrsi %v, %by : tensor<256xi64>
+  %upper = arith.trunci %shifted : tensor<256xi64> to tensor<256xi32>
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %total = scf.for %i = %zero to %n step %one iter_args(%sum = %zero) -> (i32) : i32 {
+    %pivot = tile.splat %i : i32 -> tensor<256xi32>
+    %less = arith.minsi %upper, %pivot : tensor<256xi32>
+    %least = tile.reduce (%less) axis 0 {
+    ^bb0(%l: i32, %r: i32):
+      %m = arith.addi %l, %r : i32
+      tile.yield %m : i32
+    } : (tensor<256xi32>) -> i32
+    %next = arith.addi %sum, %least : i32
+    scf.yield %next : i32
+  }
+  tile.store %o, %total : !tile.ptr<i32>, i32
+  return
+}
+)");
+  ASSERT_EQ(count(text, "arith.trunci"), 1u) << text;
+  EXPECT_LT(text.find("arith.trunci"), text.find("arith.minsi")) << text;
+  std::string inside = text.substr(text.find("arith.trunci"), text.find("arith.minsi"));
+  EXPECT_NE(inside.find("llvm.store"), std::string::npos) << text;
+}
+
 } // namespace

@@ -1,4 +1,5 @@
 #include "Run.h"
+#include "Tiles.h"
 
 #include "ir/tile/Dialect.h"
 #include "transforms/Pipeline.h"
@@ -54,6 +55,34 @@ TestKernel::TestKernel(const std::string &tileText, const std::string &features)
   if (const char *stage = std::getenv("TEST_DUMP_STAGE"))
     if (auto text = kernel->text(stage, why))
       std::fprintf(stderr, "%s\n", text->c_str());
+}
+
+TestKernel TestKernel::withEmulatedTiles(const std::string &tileText, const std::string &features) {
+  targets::CompileOptions options;
+  options.features = features;
+  options.keepStages = true;
+  options.verify = true;
+  options.load = false;
+  auto made = compileText(tileText, options);
+  std::string why;
+  std::optional<std::string> llvmIr = made ? (*made)->text("llir", why) : std::nullopt;
+  if (!llvmIr) {
+    std::fprintf(stderr, "compilation failed: %s\n", llvm::toString(made.takeError()).c_str());
+    std::abort();
+  }
+  targets::CompileOptions here;
+  here.replacement = [text = emulateTiles(*llvmIr)](llvm::StringRef stage) {
+    return stage == "llir" ? std::optional(text) : std::nullopt;
+  };
+  auto emulated = compileText(tileText, here);
+  if (!emulated) {
+    std::fprintf(stderr, "emulation failed: %s\n", llvm::toString(emulated.takeError()).c_str());
+    std::abort();
+  }
+  TestKernel result;
+  result.kernel = std::move(*emulated);
+  result.kernel->scratchBytes = (*made)->scratchBytes;
+  return result;
 }
 
 cpu::LaunchResult TestKernel::run(std::initializer_list<Slot> args, int gridX, int gridY, int gridZ,

@@ -25,11 +25,14 @@ public:
   /// `features` empty: NEREID_CPU_FEATURES or the host's. Ends the test program with a message on
   /// failure.
   explicit TestKernel(const std::string &tileText, const std::string &features = "");
+  /// Code for `features`, which have tiles, with functions for their instructions (Tiles.h).
+  static TestKernel withEmulatedTiles(const std::string &tileText, const std::string &features);
   cpu::LaunchResult run(std::initializer_list<Slot> args, int gridX = 1, int gridY = 1,
                         int gridZ = 1, cpu::PrintSink print = {}) const;
   const targets::CompiledKernel &compiled() const { return *kernel; }
 
 private:
+  TestKernel() = default;
   std::unique_ptr<targets::CompiledKernel> kernel;
 };
 

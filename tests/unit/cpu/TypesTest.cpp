@@ -218,8 +218,10 @@ TEST(Types, otherMachines) {
   EXPECT_EQ(compileError(text, options),
             "this machine cannot run code for the CPU features `aarch64`");
   options.features = "avx1024";
-  EXPECT_EQ(compileError(text, options), "unknown CPU features `avx1024`: expected `native`, "
-                                         "`avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`");
+  EXPECT_EQ(compileError(text, options),
+            "unknown CPU features `avx1024`: expected `native`, "
+            "`graniterapids`, `sapphirerapids`, `avx512bf16`, `avx512`, `avx2`, "
+            "`baseline` or `aarch64`");
 }
 
 } // namespace

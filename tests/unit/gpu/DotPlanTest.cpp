@@ -151,6 +151,22 @@ TEST_F(DotPlanTest, MmaWarpsReadFewOperands) {
   EXPECT_EQ(planDot(attention, ampere(4)).warps, (std::array<int64_t, 2>{2, 2}));
 }
 
+TEST_F(DotPlanTest, RowsThatAreReadStayWithinAWarp) {
+  // The second group of four warps finds no rows: of few columns it computes copies.
+  Type f16 = builder.getF16Type(), f32 = builder.getF32Type();
+  DotFacts scores = facts(64, 32, 64, f16, f32);
+  EXPECT_EQ(planDot(scores, hopper(8)).warps, (std::array<int64_t, 2>{4, 2}));
+  scores.rowsRead = true;
+  DotPlan plan = planDot(scores, hopper(8));
+  EXPECT_EQ(plan.warps, (std::array<int64_t, 2>{8, 1}));
+  EXPECT_EQ(plan.accumulator.freeBits(layout::Axis::Warp), 4u);
+  EXPECT_EQ(plan.accumulator.size(layout::Axis::Register), 16);
+  scores.shape = {64, 64};
+  EXPECT_EQ(planDot(scores, hopper(8)).warps, (std::array<int64_t, 2>{4, 2}));
+  scores.shape = {128, 32};
+  EXPECT_EQ(planDot(scores, hopper(8)).warps, (std::array<int64_t, 2>{8, 1}));
+}
+
 TEST_F(DotPlanTest, EveryElementOfTheResultHasAPlace) {
   // Whatever the shape, an accumulator covers its tensor.
   Type f16 = builder.getF16Type(), f32 = builder.getF32Type();

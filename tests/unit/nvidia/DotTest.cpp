@@ -54,7 +54,7 @@ protected:
                      const gpu::GpuOptions &options, MatrixUnit unit, bool kMajorA = true,
                      bool kMajorB = false, bool ieee = false,
                      gpu::DotSource sourceA = gpu::DotSource::Load, int promote = 0,
-                     double base = 0) {
+                     double base = 0, bool rowsRead = false) {
     SCOPED_TRACE(llvm::formatv("{0}x{1}x{2} {3} {4}{5}", shape[shape.size() - 2], shape.back(), k,
                                kind.element, kMajorA ? "k" : "m", kMajorB ? "k" : "n")
                      .str());
@@ -64,6 +64,7 @@ protected:
     facts.a = {mlir::parseType(kind.element, &context), sourceA, kMajorA};
     facts.b = {mlir::parseType(kind.element, &context), gpu::DotSource::Load, kMajorB};
     facts.accumulator = mlir::parseType(kind.accumulator, &context);
+    facts.rowsRead = facts.rowsTogether = rowsRead;
     if (ieee)
       facts.precision = tile::InputPrecision::IEEE;
     DotPlan plan = gpu::planDot(facts, options);
@@ -188,6 +189,12 @@ TEST_F(Dots, WgmmaFromRegisters) {
   for (const Kind &kind : {kHalves, kSingles, kBytes})
     expectProduct({128, 16}, 32, kind, device(90, 8), MatrixUnit::Wgmma, true, true, false,
                   gpu::DotSource::Converted);
+}
+
+TEST_F(Dots, WgmmaInCopies) {
+  for (int warps : {8, 16})
+    expectProduct({64, 32}, 32, kHalves, device(90, warps), MatrixUnit::Wgmma, true, true, false,
+                  gpu::DotSource::Load, 0, 0, /*rowsRead=*/true);
 }
 
 TEST_F(Dots, WgmmaInParts) {

@@ -28,6 +28,19 @@ static uint64_t permutedBytes(uint64_t low, uint64_t high, uint64_t selector) {
   return word;
 }
 
+/// The largest fp32 number that is at most `exact`.
+static APFloat singleBelow(double exact) {
+  APFloat number(exact);
+  bool lost;
+  number.convert(APFloat::IEEEsingle(), APFloat::rmTowardNegative, &lost);
+  return number;
+}
+
+/// What `.sat` makes of a number: limited to [0, 1], 0 of NaN.
+static double saturated(double number) {
+  return std::isnan(number) ? 0 : std::clamp(number, 0.0, 1.0);
+}
+
 std::optional<uint32_t> WarpSimulator::Interpreter::specialRegister(const Thread &thread,
                                                                     unsigned intrinsic) const {
   switch (intrinsic) {
@@ -143,6 +156,8 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     return single(std::log2(number(0)));
   case Intrinsic::nvvm_mul_rn_f:
     return single(number(0) * number(1));
+  case Intrinsic::nvvm_mul_rm_f:
+    return give(bitsOf(singleBelow(number(0) * number(1))));
   case Intrinsic::nvvm_sqrt_approx_f:
   case Intrinsic::nvvm_sqrt_approx_ftz_f:
     return single(std::sqrt(number(0)));
@@ -155,7 +170,7 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
   case Intrinsic::nvvm_rcp_approx_ftz_f:
     return single(1 / number(0));
   case Intrinsic::nvvm_fma_rn_sat_f:
-    return single(std::clamp(number(0) * number(1) + number(2), 0.0, 1.0));
+    return single(saturated(number(0) * number(1) + number(2)));
   case Intrinsic::floor:
     return rounded(APFloat::rmTowardNegative);
   case Intrinsic::ceil:

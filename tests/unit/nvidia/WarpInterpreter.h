@@ -123,6 +123,9 @@ struct WarpSimulator::Interpreter {
   static bool ofBlock(const llvm::CallInst *call);
   static bool waitsForBarrier(const llvm::CallInst *call);
   /// Barriers that enough threads have come to; true: some have gone on.
+  bool runArrivals(llvm::MutableArrayRef<Thread> warp);
+  /// By the number of a barrier of some warps: threads that have arrived without waiting.
+  std::map<uint64_t, uint64_t> arrived;
   bool runBarriers(std::vector<Thread> &threads);
   /// Nobody can go on: says what they wait for.
   bool failAsStuck(std::vector<Thread> &threads);

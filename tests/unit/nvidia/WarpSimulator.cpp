@@ -16,6 +16,7 @@ bool WarpSimulator::Interpreter::ofBlock(const CallInst *call) {
   switch (call->getIntrinsicID()) {
   case Intrinsic::nvvm_barrier_cta_sync_aligned_all:
   case Intrinsic::nvvm_barrier_cta_sync_aligned_count:
+  case Intrinsic::nvvm_barrier_cta_arrive_aligned_count:
     return true;
   default:
     return false;
@@ -83,6 +84,8 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
   }
   if (!isWarp)
     threads[0].products.push_back(std::move(reads));
+  if (text.find("wgmma.wait_group.sync.aligned 0") != std::string::npos)
+    threads[0].products.clear();
   for (auto [thread, words] : zip(threads, registers)) {
     thread.values[&call] = words;
     thread.waiting = nullptr;
@@ -218,6 +221,20 @@ bool WarpSimulator::Interpreter::storeMatrices(MutableArrayRef<Thread> warp, con
   return true;
 }
 
+/// Warps that arrive without waiting go on at once; they count when the barrier's others come.
+bool WarpSimulator::Interpreter::runArrivals(MutableArrayRef<Thread> warp) {
+  const CallInst &call = *warp[0].waiting;
+  if (call.getIntrinsicID() != Intrinsic::nvvm_barrier_cta_arrive_aligned_count)
+    return false;
+  uint64_t number = get(warp[0], call.getArgOperand(0))[0];
+  arrived[number] += warp.size();
+  if (arrived[number] >= get(warp[0], call.getArgOperand(1))[0])
+    fail("barrier " + Twine(number) + ": more arrivals than it expects");
+  for (Thread &thread : warp)
+    thread.waiting = nullptr;
+  return true;
+}
+
 bool WarpSimulator::Interpreter::runBarriers(std::vector<Thread> &threads) {
   std::map<uint64_t, std::vector<Thread *>> waiting; // by the barrier's number
   for (Thread &thread : threads)
@@ -230,8 +247,9 @@ bool WarpSimulator::Interpreter::runBarriers(std::vector<Thread> &threads) {
         call.arg_size() > 1 ? get(*group[0], call.getArgOperand(1))[0] : threads.size();
     // Only the meeting of all warps of a divided kernel is written in two places.
     bool same = all_of(group, [&](Thread *thread) { return thread->waiting == &call; });
-    if (group.size() != expected || (!same && number != 1))
+    if (group.size() + arrived[number] != expected || (!same && number != 1))
       continue;
+    arrived[number] = 0;
     for (Thread *thread : group)
       thread->waiting = nullptr;
     ++sim.barriers;
@@ -273,8 +291,14 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
         if (thread.waiting != lanes[0].waiting)
           return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
       const CallInst *call = lanes[0].waiting;
-      if (!call || ofBlock(call))
+      if (!call)
         continue;
+      if (ofBlock(call)) {
+        warpsMoved |= runArrivals(lanes);
+        if (!sim.error.empty())
+          return false;
+        continue;
+      }
       if (waitsForBarrier(call)) {
         std::string wrong;
         bool over = engine.completed(get(lanes[0], call->getArgOperand(0))[0],

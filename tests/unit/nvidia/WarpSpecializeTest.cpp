@@ -1,32 +1,15 @@
 // Kernels whose warps copy or compute, through all GPU passes and the emitter, on simulated threads
 // and a simulated copy engine; and that faults in the protocol are found.
-#include "CopyEngine.h"
-#include "WarpSimulator.h"
+#include "DividedKernel.h"
 
-#include "gpu/pipeline/Pipeline.h"
-#include "gpu/schedule/PartitionWarps.h"
 #include "ir/ngpu/Dialect.h"
-#include "targets/nvidia/emit/Emitter.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "llvm/ADT/APFloat.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Verifier.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
 
 namespace nereid::test {
 namespace {
-
-uint16_t halfOf(float value) {
-  llvm::APFloat number(value);
-  bool inexact;
-  number.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return uint16_t(number.bitcastToAPInt().getZExtValue());
-}
 
 enum class Shape { Plain, Tiles, Branch };
 
@@ -90,44 +73,18 @@ func.func @k(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"},
   return text;
 }
 
-struct Outcome {
-  std::string error;
-  unsigned copies = 0, wrong = 0;
-  bool divided = false;
+struct Outcome : DividedOutcome {
+  unsigned wrong = 0;
 };
 
 /// `change`: what is done to the kernel before it is emitted.
 Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nullptr,
             gpu::Specialise specialise = gpu::Specialise::Always) {
-  Outcome outcome;
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  ngpu::loadDialects(context);
-  auto module = parseSourceString<ModuleOp>(textOf(p), &context);
-  if (!module)
-    return {"cannot parse"};
   gpu::GpuOptions options;
   options.numWarps = p.warps;
   options.numStages = p.stages;
   options.specialise = specialise;
   options.verify = true;
-  auto report = gpu::runGpuPipeline(*module, options);
-  if (!report)
-    return {llvm::toString(report.takeError())};
-  auto kernel = *module->getOps<func::FuncOp>().begin();
-  outcome.divided = bool(ngpu::warpSpecializeOf(kernel));
-  if (change)
-    change(kernel);
-  nvidia::EmitOptions emit;
-  emit.lineInfo = false;
-  llvm::LLVMContext llvmContext;
-  auto emitted = nvidia::emitKernel(kernel, emit, llvmContext);
-  if (!emitted)
-    return {llvm::toString(emitted.takeError())};
-  std::string problems;
-  llvm::raw_string_ostream stream(problems);
-  if (llvm::verifyModule(*emitted->module, &stream))
-    return {"invalid LLVM IR: " + problems};
-
   // A stride of whole 16 bytes; K may be anything.
   int64_t stride = (p.k + 7) / 8 * 8;
   std::vector<uint16_t> x(p.rows() * stride), y(std::max(1, p.k) * p.cols);
@@ -153,25 +110,7 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
                                 uint64_t(p.k),
                                 uint64_t(stride),
                                 uint64_t(p.tiles)};
-  std::vector<SimulatedMap> maps;
-  for (const gpu::TensorMapPlan &plan : report->tensorMaps) {
-    SimulatedMap &map = maps.emplace_back();
-    map.rank = plan.shape.size();
-    map.swizzleBytes = plan.swizzleBytes;
-    map.base = plan.base.evaluate(words.data());
-    for (unsigned d = 0; d < map.rank; ++d) {
-      map.sizes[d] = plan.shape[map.rank - 1 - d].evaluate(words.data());
-      map.box[d] = plan.box[map.rank - 1 - d];
-      map.strides[d] =
-          plan.elementBytes * (d ? plan.strides[map.rank - 1 - d].evaluate(words.data()) : 1);
-    }
-  }
-  words.insert(words.end(), 2, 0);
-  for (SimulatedMap &map : maps)
-    words.push_back(reinterpret_cast<uint64_t>(&map));
-  WarpSimulator simulator(*emitted->module, emitted->warps, report->sharedBytes);
-  outcome.error = simulator.run(emitted->entry, words);
-  outcome.copies = simulator.copies;
+  Outcome outcome{runDivided(textOf(p), options, words, change)};
   for (size_t i = 0; i < z.size(); ++i)
     outcome.wrong += !(z[i] == expected[i]);
   return outcome;

@@ -72,6 +72,9 @@ def max_pool_gradient(to, gradient, places, windows):
         "result": to, "gradient": gradient, "places": places, "plane": plane, "sizes": tuple(to.shape[:2]), "out_sizes": five(gradient.shape), "result_strides": to.stride()[:2],
         "gradient_strides": five(gradient.stride()), "place_strides": five(places.stride())
     }
+    if _step(gradient) == _step(places) == 1:  # windows of a plane are one line
+        windows_of = (*gradient.shape[:2], product(gradient.shape[2:]))
+        arguments |= {"out_sizes": five(windows_of), "gradient_strides": five((*gradient.stride()[:2], 1)), "place_strides": five((*places.stride()[:2], 1))}
     if not to[0, 0].is_contiguous():
         block = step_up(to.shape[1], _BLOCKS[:3])
         programs = cdiv(to.shape[1], block)
@@ -82,4 +85,5 @@ def max_pool_gradient(to, gradient, places, windows):
     share = cdiv(items, programs_wanted(device))
     programs = cdiv(items, share)
     sums = None if to.dtype == dtype else torch.empty((programs, plane), dtype=dtype, device=device)
-    launch(kernels.max_pool_gradient_planes, programs, device, arguments | {"sums": sums, "share": share}, {"COMPUTE": compute, "BLOCK": step_up(plane, _BLOCKS)})
+    launch(kernels.max_pool_gradient_planes, programs, device, arguments | {"sums": sums, "share": share}, {
+        "COMPUTE": compute, "UNIT": gradient.stride(-1) == places.stride(-1) == 1, "BLOCK": step_up(plane, (*_BLOCKS, 1024, 4096))})

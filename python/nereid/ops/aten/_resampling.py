@@ -47,5 +47,7 @@ def pick(out, x, mode, scales):
     """Writes the nearest elements of `x` to `out`; dtypes of any kind, else as `resample`. mode: "nearest" or "exact"."""
     arguments, items = _tables("upsample", out, x, [1] * (out.dim() - 2), COMPUTE[torch.float32], mode=mode, scales=scales), product(out.shape[:-1])
     programs, share = programs_of(items, out.device)
+    # Powers of two, so that no place is rounded.
+    repeats = next((count for count in (2, 4) if out.shape[-1] == count * x.shape[-1] and scales[-1] == 1 / count), None)
     launch(kernels.pick_lines, programs, out.device, arguments | {"items": items, "share": share}, {
-        "UNIT": out.stride(-1) == x.stride(-1) == 1, "BLOCK": step_up(out.shape[-1], _BLOCKS)})
+        "UNIT": out.stride(-1) == x.stride(-1) == 1, "REPEATS": repeats, "BLOCK": step_up(out.shape[-1], (*_BLOCKS, 1024, 4096))})

@@ -53,6 +53,8 @@ declare(Computed(name="_to_copy", compute=_to_copy, kinds=("functional", )))
 _AT_ONCE = 8
 #: Elements of a tensor, in the mean, from which on CPUs copy one by one.
 _LARGE = 8192
+#: Elements of rows that a program of a CPU moves.
+_AT_A_TIME = 8192
 
 
 def _common_format(tensors):
@@ -81,8 +83,8 @@ def _joined(tensors, dim, shape, outs, dtype):
             return found
         if new:
             result.resize_(shape, memory_format=_common_format(tensors))
-    # On CPUs one copy of many elements after the other is faster than tiles of all of them.
-    small = result.device.type != "cpu" or result.numel() < _LARGE * len(filled)
+    # On CPUs one copy of many elements after the other is faster than tiles of all of them, row after row faster still.
+    small = result.device.type != "cpu" or result.numel() < _LARGE * len(filled) or product(shape[:dim]) >= 8
     if small and len(filled) > 1 and result.is_contiguous() and all(tensor.dtype == dtype and tensor.is_contiguous() for tensor in filled):
         _side_by_side(result, filled, dim)
         return result
@@ -106,6 +108,12 @@ def _side_by_side(result, tensors, dim):
             starts.append(start)
             start += width
         most = max(some)
+        if result.device.type == "cpu":
+            share = max(1, _AT_A_TIME // sum(some))
+            launch(kernels.cat_lines, cdiv(rows, share), result.device, {
+                "out": result, "ins": tuple(tensors[first:first + _AT_ONCE]), "widths": some, "starts": tuple(starts), "rows": rows, "total": total, "share": share
+            }, {"BLOCK": step_up(most, (16, 64, 256, 1024, 4096))}, divisible=("widths", "starts", "total"))
+            continue
         columns = step_up(most, (4, 32, 256, 1024))
         launch(kernels.cat_rows, (cdiv(rows, 1024 // columns) * cdiv(most, columns), len(some)), result.device, {
             "out": result, "ins": tuple(tensors[first:first + _AT_ONCE]), "widths": some, "starts": tuple(starts), "rows": rows, "total": total, "most": most
@@ -293,12 +301,21 @@ def _triangle(upper):
         count = product(size for size, _ in batch)
         if count > 65535 and x.device.type != "cpu":
             return Native("many matrices")
-        block = (1, 1024) if rows == 1 else (4, 256) if columns >= 256 else (32, 32)
-        launch(kernels.triangle, (cdiv(rows, block[0]) * cdiv(columns, block[1]), count), x.device, {
+        arguments = {
             "out": bits(result), "x": bits(x), "rows": rows, "columns": columns, "outer": tuple([size for size, _ in batch]),
             "out_strides": (*(strides[0] for _, strides in batch), *result.stride()[-2:]), "in_strides": (*(strides[1] for _, strides in batch), *x.stride()[-2:]),
             "diagonal": diagonal
-        }, {"UPPER": upper, "UNIT": units([result.stride(-1), x.stride(-1)]), "BR": block[0], "BC": block[1]}, divisible=("columns", "out_strides", "in_strides"))
+        }
+        constants = {"UPPER": upper, "UNIT": units([result.stride(-1), x.stride(-1)])}
+        if x.device.type == "cpu":
+            share = max(1, _AT_A_TIME // columns)
+            launch(kernels.triangle_lines, (cdiv(rows, share), count), x.device, arguments | {"share": share}, constants | {
+                "BLOCK": step_up(columns, (16, 64, 256, 1024, 4096)), "MIXED": 64 // x.element_size()},
+                   divisible=("columns", "out_strides", "in_strides"))
+            return result
+        block = (1, 1024) if rows == 1 else (4, 256) if columns >= 256 else (32, 32)
+        launch(kernels.triangle, (cdiv(rows, block[0]) * cdiv(columns, block[1]), count), x.device, arguments, constants | {"BR": block[0], "BC": block[1]},
+               divisible=("columns", "out_strides", "in_strides"))
         return result
 
     return compute

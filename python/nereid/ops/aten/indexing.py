@@ -97,12 +97,13 @@ def _gather(values, outs):
     if index.numel():
         if line.dim() != at.dim() or any(a > b for d, (a, b) in enumerate(zip(at.shape, line.shape)) if d != dim):
             return Native("shapes")
-        if not exist(index, line.shape[dim]):
+        if outs is not None and not exist(index, line.shape[dim]):
             return Native("index")
     result = _fresh(outs, index.shape, x.dtype, (x, index))
     if type(result) is not Native and index.numel():
         to = _line(bits(result))
-        walk("read", bits(line), to, 0, [at], at.shape, _along(dim, line.stride()), to.stride(), [at.stride()], [line.shape[dim]], [line.stride(dim)])
+        found = walk("read", bits(line), to, 0, [at], at.shape, _along(dim, line.stride()), to.stride(), [at.stride()], [line.shape[dim]], [line.stride(dim)], False, outs is None)
+        return result if found else Native("index")
     return result
 
 
@@ -142,7 +143,8 @@ def _along_index(mode, x, dim, index, other, value=1):
     _changed(mode, x, dim, shape, strides, [index], other, value)
 
 
-def _changed(mode, x, dim, shape, index_strides, indices, other, value):
+def _changed(mode, x, dim, shape, index_strides, indices, other, value, wraps=True, check=False):
+    """Changes the elements of `x` at the indices; wraps, check, the result: see `accumulate`."""
     x_strides, limits, steps = _along(dim, x.stride()), [x.shape[dim]], [x.stride(dim)]
     other_strides = other.stride() if other is not None else (0, ) * len(shape)
     if mode == "set" and other is not None:
@@ -150,9 +152,8 @@ def _changed(mode, x, dim, shape, index_strides, indices, other, value):
     if x.device.type == "cpu" and not (mode == "set" and other is None) or not _any_order(mode, x):
         dims = [(size, (to, source, *at)) for size, to, source, *at in zip(shape, x_strides, other_strides, *index_strides)]
         turns = [(dims[dim][0], dims[dim][1][1:])]
-        accumulate(mode, x, other, value, indices, dims[:dim] + dims[dim + 1:], turns, limits, steps)
-    else:
-        walk(mode, x, other, value, indices, shape, x_strides, other_strides if other is not None else None, index_strides, limits, steps)
+        return accumulate(mode, x, other, value, indices, dims[:dim] + dims[dim + 1:], turns, limits, steps, wraps, check)
+    return walk(mode, x, other, value, indices, shape, x_strides, other_strides if other is not None else None, index_strides, limits, steps, wraps, check)
 
 
 def _any_order(mode, x):
@@ -240,8 +241,8 @@ _MEAN = Rule(function=arithmetic.div)
 _FLOOR_MEAN = Rule(function=arithmetic.div_floor)
 
 
-def _scatter_plan(values, outs, source):
-    """(dim, index, source) with lines in place of tensors without dimensions, or `Native`."""
+def _scatter_plan(values, outs, source, check=True):
+    """(dim, index, source) with lines in place of tensors without dimensions, or `Native`. check: whether indices have to exist."""
     x, dim, index = values["self"], values["dim"], values["index"]
     if (found := _unusable(x, index, source, *(outs or ())) or _strange(x)) is not None:
         return found
@@ -255,21 +256,27 @@ def _scatter_plan(values, outs, source):
             return Native("shapes")
         if source is not None and (source.dim() != at.dim() or any(a > b for a, b in zip(at.shape, source.shape))):
             return Native("shapes")
-        if not exist(index, line.shape[dim]):
+        if check and not exist(index, line.shape[dim]):
             return Native("index")
     return dim, at, source
 
 
-def _scatter_into(mode, result, dim, index, source, value=1):
-    if index.numel():
-        _changed(mode, _line(result), dim, tuple(index.shape), [index.stride()], [index], source, value)
+def _scatter_into(mode, result, dim, index, source, value=1, check=False):
+    """Returns whether indices exist, with `check`."""
+    return not index.numel() or _changed(mode, _line(result), dim, tuple(index.shape), [index.stride()], [index], source, value, False, check)
+
+
+def _checked_late(x, outs):
+    """Whether indices are checked while elements are changed: on CPUs, where the result is new and not used if one does not exist."""
+    return outs is None and x.device.type == "cpu"
 
 
 def _scatter(values, outs):
     source, reduce = values.get("src"), values.get("reduce")
     if reduce not in (None, "add", "multiply") or reduce and values["self"].dtype not in COMPUTE:
         return Native("reduce")
-    plan = _scatter_plan(values, outs, source)
+    late = _checked_late(values["self"], outs) and not (source is None and reduce is None)
+    plan = _scatter_plan(values, outs, source, not late)
     if type(plan) is Native:
         return plan
     value = 1
@@ -282,7 +289,8 @@ def _scatter(values, outs):
         to = result
         if source is None and reduce is None:
             to = _number_for(result, values["value"])[0]
-        _scatter_into(_MODES[reduce], to, *plan, value)
+        if not _scatter_into(_MODES[reduce], to, *plan, value, check=late):
+            return Native("index")
     return result
 
 
@@ -306,13 +314,25 @@ def _reduced(values, outs, reduce, with_self):
     x, source = values["self"], values["src"]
     if reduce not in _MODES or reduce in (None, "add", "multiply") or x.dtype not in COMPUTE or reduce == "mean" and x.dtype == torch.bool:
         return Native("reduce")
-    plan = _scatter_plan(values, outs, source)
+    late = _checked_late(x, outs) and reduce == "sum" and with_self
+    plan = _scatter_plan(values, outs, source, not late)
     if type(plan) is Native:
         return plan
-    result = _target(values, outs, (values["index"], source))
+    wide = x.device.type == "cpu" and x.dtype in (torch.float16, torch.bfloat16) and reduce in ("sum", "prod")
+    if late and wide and plan[1].numel():
+        result = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    else:
+        result = _target(values, outs, (values["index"], source))
     if type(result) is not Native and plan[1].numel():
         dim, index, source = plan
-        _in_steps(reduce, with_self, result, source, lambda mode, to, source, value: _scatter_into(mode, to, dim, index, source, value))
+        to = cast(x if late else result, torch.float32) if wide else result  # which is rounded once, as ATen does
+        if late:
+            if not _scatter_into("add", to, dim, index, source, check=True):
+                return Native("index")
+        else:
+            _in_steps(reduce, with_self, to, source, lambda mode, to, source, value: _scatter_into(mode, to, dim, index, source, value))
+        if wide:
+            move(result, to)
     return result
 
 

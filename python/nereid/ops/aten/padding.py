@@ -56,7 +56,7 @@ def _pad(reflect, rank):
             items = product(out.shape[:-1])
             programs, share = programs_of(items, x.device)
             launch(kernels.pad_lines, programs, x.device, arguments | {"items": items, "share": share}, {
-                "REFLECT": reflect, "UNIT": out.stride(-1) == planes.stride(-1) == 1, "BLOCK": step_up(planes.shape[-1], _BLOCKS)})
+                "REFLECT": reflect, "UNIT": out.stride(-1) == planes.stride(-1) == 1, "BLOCK": step_up(planes.shape[-1], (*_BLOCKS, 1024, 4096))})
         else:
             launch_by_element(kernels.pad, out.numel(), x.device, arguments, {"REFLECT": reflect})
         return results[0]

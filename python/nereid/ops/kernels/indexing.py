@@ -122,6 +122,49 @@ def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, in
 
 
 @nereid.jit
+def indexed_singly(x, other, outside, indices, sizes, inner, x_strides, other_strides, index_strides, limits, steps, share, UNIT: tl.constexpr, ONCE: tl.constexpr,
+                   STILL: tl.constexpr, MODE: tl.constexpr, WRAPS: tl.constexpr, COUNT: tl.constexpr):
+    """As `indexed`, for CPUs and the modes "read" and "set", one element after the other: addresses that come from memory have to be taken out of registers anyway.
+
+    outside: one byte, set to 1 where an index does not exist (0 is taken in its place); None: all exist. ONCE: bits of the indices whose step is 1; STILL: the last stride of `x` is
+    0. WRAPS: some indices may be below 0. COUNT: elements of an iteration; share: elements of a row that a program moves. Grid: (rows, inner / share).
+    """
+    LAST: tl.constexpr = len(sizes)
+    offsets = decoded(tl.program_id(0).to(tl.int64), sizes, (x_strides, other_strides) + index_strides)
+    start = tl.program_id(1).to(tl.int64) * share
+    end = tl.minimum(inner, start + share)
+    whole = start + (end - start) // COUNT * COUNT
+    for first in range(start, whole, COUNT):
+        for i in tl.static_range(COUNT):
+            move_singly(x, other, outside, indices, first + i, offsets, x_strides[LAST], other_strides[LAST], index_strides, limits, steps, UNIT, ONCE, STILL, MODE, WRAPS)
+    for c in range(whole, end):
+        move_singly(x, other, outside, indices, c, offsets, x_strides[LAST], other_strides[LAST], index_strides, limits, steps, UNIT, ONCE, STILL, MODE, WRAPS)
+
+
+@nereid.jit
+def move_singly(x, other, outside, indices, c, offsets, x_step, other_step, index_strides, limits, steps, UNIT: tl.constexpr, ONCE: tl.constexpr, STILL: tl.constexpr,
+                MODE: tl.constexpr, WRAPS: tl.constexpr):
+    """Moves one element of `indexed_singly`: number `c` of its row. offsets: of the row."""
+    place = offsets[0]
+    if not STILL:
+        place += c * x_step
+    for k in tl.static_range(len(indices)):
+        at = tl.load(indices[k] + offsets[2 + k] + (c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][len(index_strides[k]) - 1])).to(tl.int64)
+        if WRAPS:
+            at = tl.where(at < 0, at + limits[k], at)
+        if outside is not None:
+            if at.to(tl.uint64) >= limits[k].to(tl.uint64):
+                tl.store(outside, 1)
+                at = at * 0
+        place += at if (ONCE >> k) & 1 else at * steps[k]
+    its_place = offsets[1] + (c if UNIT & 2 else c * other_step)
+    if MODE == "read":
+        tl.store(other + its_place, tl.load(x + place))
+    else:
+        tl.store(x + place, tl.load(other + its_place))
+
+
+@nereid.jit
 def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index_strides, numel, turns, turn_sizes, other_turns, index_turns, limits, steps,
                 MODE: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """x[indices] = MODE of what is there and of `other` * `value`, one after the other: duplicates are taken in order, so results do not depend on chance.
@@ -151,6 +194,45 @@ def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index
         else:
             write(x + place, combined(tl.load(x + place, mask=inside, other=0).to(COMPUTE), new, MODE), inside)
         tl.debug_barrier()
+
+
+@nereid.jit
+def accumulated_singly(x, other, outside, value, indices, sizes, inner, x_strides, other_strides, index_strides, turns, turn_sizes, other_turns, index_turns, limits, steps,
+                       MODE: tl.constexpr, COMPUTE: tl.constexpr, SCALED: tl.constexpr, WRAPS: tl.constexpr, ONCE: tl.constexpr, FLAT: tl.constexpr, LAST_UNIT: tl.constexpr):
+    """As `accumulated`, for CPUs and elements that do not lie side by side: a program takes those of one place in the dimensions in which elements never meet.
+
+    sizes, inner: of these dimensions; *_strides: of `sizes`, then of `inner`. outside, WRAPS, ONCE: as for `indexed_singly`. SCALED: `value` is not 1. FLAT: there is one dimension of
+    turns; LAST_UNIT: bits of `other` and the indices whose stride is 1 there. Grid: (product of `sizes`, inner).
+    """
+    LAST: tl.constexpr = len(sizes)
+    offsets = decoded(tl.program_id(0).to(tl.int64), sizes, (x_strides, other_strides) + index_strides)
+    c = tl.program_id(1).to(tl.int64)
+    for turn in range(turns):
+        if FLAT:
+            moves = (turn if LAST_UNIT & 1 else turn * other_turns[0], )
+            for k in tl.static_range(len(indices)):
+                moves += (turn if (LAST_UNIT >> (1 + k)) & 1 else turn * index_turns[k][0], )
+        else:
+            moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
+        place = offsets[0] + c * x_strides[LAST]
+        for k in tl.static_range(len(indices)):
+            at = tl.load(indices[k] + (offsets[2 + k] + c * index_strides[k][LAST]) + moves[1 + k]).to(tl.int64)
+            if WRAPS:
+                at = tl.where(at < 0, at + limits[k], at)
+            if outside is not None:
+                if at.to(tl.uint64) >= limits[k].to(tl.uint64):
+                    tl.store(outside, 1)
+                    at = at * 0
+            place += at if (ONCE >> k) & 1 else at * steps[k]
+        if other is None:
+            new = value.to(COMPUTE)
+        else:
+            new = tl.load(other + (offsets[1] + c * other_strides[LAST]) + moves[0]).to(COMPUTE)
+            if SCALED:
+                new = new * value.to(COMPUTE)
+        if MODE != "set":
+            new = combined(tl.load(x + place).to(COMPUTE), new, MODE)
+        write(x + place, new, None)
 
 
 @nereid.jit

@@ -4,6 +4,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
+from .indexing import decoded
 
 
 @nereid.jit
@@ -20,6 +21,18 @@ def cat_rows(out, ins, widths, starts, rows, total, most, BR: tl.constexpr, BC: 
             mask = (r < rows)[:, None] & (c < widths[i])[None, :]
             value = tl.load(ins[i] + (r * widths[i])[:, None] + c[None, :], mask=mask)
             tl.store(out + (r * total + starts[i])[:, None] + c[None, :], value, mask=mask)
+
+
+@nereid.jit
+def cat_lines(out, ins, widths, starts, rows, total, share, BLOCK: tl.constexpr):
+    """As `cat_rows`, for CPUs: row after row of `out`, so that what several of `ins` share is read once. share: rows of a program. Grid: rows / share."""
+    program = tl.program_id(0).to(tl.int64)
+    for r in range(program * share, tl.minimum(rows, program * share + share)):
+        for i in tl.static_range(len(ins)):
+            for first in range(0, widths[i], BLOCK):
+                c = first + tl.arange(0, BLOCK)
+                value = tl.load(ins[i] + r * widths[i] + c, mask=c < widths[i])
+                tl.store(out + r * total + starts[i] + c, value, mask=c < widths[i])
 
 
 @nereid.jit
@@ -83,6 +96,34 @@ def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UP
     in_step = c if UNIT & 2 else c * in_strides[OUTER + 1]
     value = tl.load(x + source + r[:, None] * in_strides[OUTER] + in_step[None, :], mask=inside & some, other=0)
     tl.store(out + to + r[:, None] * out_strides[OUTER] + out_step[None, :], tl.where(kept, value, 0).to(value.dtype), mask=inside)
+
+
+@nereid.jit
+def triangle_lines(out, x, rows, columns, outer, out_strides, in_strides, diagonal, share, UPPER: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr,
+                   MIXED: tl.constexpr):
+    """As `triangle`, for CPUs: of each row one part is copied, one cleared, and between them are MIXED elements, so that no store crosses a line of the cache. share: rows of a program. Grid: (rows / share, matrices)."""
+    OUTER: tl.constexpr = len(outer)
+    offsets = decoded(tl.program_id(1).to(tl.int64), outer, (out_strides, in_strides))
+    row_start = tl.program_id(0).to(tl.int64) * share
+    for r in range(row_start, tl.minimum(rows, row_start + share)):
+        to = out + offsets[0] + r * out_strides[OUTER]
+        source = x + offsets[1] + r * in_strides[OUTER]
+        border = tl.minimum(tl.maximum(r + diagonal if UPPER else r + diagonal + 1, 0), columns)
+        before = border // MIXED * MIXED
+        after = tl.minimum(before + MIXED, columns)
+        for first in range(after if UPPER else 0, columns if UPPER else before, BLOCK):
+            c = first + tl.arange(0, BLOCK)
+            inside = c < (columns if UPPER else before)
+            value = tl.load(source + (c if UNIT & 2 else c * in_strides[OUTER + 1]), mask=inside)
+            tl.store(to + (c if UNIT & 1 else c * out_strides[OUTER + 1]), value, mask=inside)
+        for first in range(0 if UPPER else after, before if UPPER else columns, BLOCK):
+            c = first + tl.arange(0, BLOCK)
+            tl.store(to + (c if UNIT & 1 else c * out_strides[OUTER + 1]), tl.zeros([BLOCK], out.dtype.element_ty), mask=c < (before if UPPER else columns))
+        c = before + tl.arange(0, MIXED)
+        inside = c < columns
+        kept = inside & (c >= border) if UPPER else inside & (c < border)
+        value = tl.load(source + (c if UNIT & 2 else c * in_strides[OUTER + 1]), mask=kept, other=0)
+        tl.store(to + (c if UNIT & 1 else c * out_strides[OUTER + 1]), value, mask=inside)
 
 
 @nereid.jit

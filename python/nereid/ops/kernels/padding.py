@@ -7,7 +7,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, located, numbers, offset, place_in
+from .planes import known, located, next_line, numbers, offset, place_in
 
 
 @nereid.jit
@@ -45,8 +45,8 @@ def pad_lines(out, x, in_sizes, out_sizes, x_strides, out_strides, before, items
     program = tl.program_id(0).to(tl.int64)
     low = tl.minimum(tl.maximum(before[2], 0), out_sizes[4])
     high = tl.maximum(tl.minimum(before[2] + in_sizes[4], out_sizes[4]), low)
-    for item in range(program * share, tl.minimum(items, program * share + share)):
-        n, c, od, oh, _ = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    n, c, od, oh, _ = place_in(program * share, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    for _ in range(program * share, tl.minimum(items, program * share + share)):
         d = source(od, in_sizes[2], before[0], REFLECT)
         h = source(oh, in_sizes[3], before[1], REFLECT)
         line = x + n * x_strides[0] + c * x_strides[1] + d * x_strides[2] + h * x_strides[3]
@@ -58,6 +58,7 @@ def pad_lines(out, x, in_sizes, out_sizes, x_strides, out_strides, before, items
             tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
         for ow in range(high, out_sizes[4]):
             tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
+        n, c, od, oh = next_line(n, c, od, oh, out_sizes)
 
 
 @nereid.jit

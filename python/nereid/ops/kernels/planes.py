@@ -39,6 +39,20 @@ def place_in(e, sizes):
 
 
 @nereid.jit
+def next_line(n, c, d, h, sizes):
+    """(n, c, d, h) of the line after the one at (n, c, d, h) of (N, C, D, H, W), without a division."""
+    h += 1
+    over = h == sizes[3]
+    h = tl.where(over, 0, h)
+    d += over.to(d.dtype)
+    over = d == sizes[2]
+    d = tl.where(over, 0, d)
+    c += over.to(c.dtype)
+    over = c == sizes[1]
+    return n + over.to(n.dtype), tl.where(over, 0, c), d, h
+
+
+@nereid.jit
 def located(sizes, numel, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """(n, c, d, h, w, which of them exist) of the elements of (N, C, D, H, W) that a program computes.
 

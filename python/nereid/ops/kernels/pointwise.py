@@ -139,14 +139,29 @@ def dense(fn: tl.constexpr, outs, ins, scalars, numel, COMMON: tl.constexpr, COM
     write(outs, offsets, called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW), mask, COMMON)
 
 
+@nereid.constexpr_function
+def last_step(steps, unit, k):
+    """The last stride of operand `k` where it is known, else 0."""
+    return steps[k] if len(steps) else (unit >> k) & 1
+
+
+@nereid.jit
+def stepped(index, STEP: tl.constexpr):
+    """Indices times a known stride."""
+    if STEP == 1:
+        return index
+    else:
+        return index * STEP
+
+
 @nereid.jit
 def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-            RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+            RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, STEPS: tl.constexpr):
     """Any strides, also negative and zero, dimensions of any size. Each program takes BLOCK elements in row-major order.
 
     sizes: a tuple, innermost last; out_strides, in_strides: a tuple of strides for each operand (empty for numbers and None), in elements.
     All are int64 with WIDE, which computes offsets with 64 bits, else int32. UNIT: a bit mask of operands, outputs first, whose last
-    stride is 1.
+    stride is 1. STEPS: the last stride of each operand where it is known, else 0; empty: as UNIT says.
     """
     INDEX: tl.constexpr = tl.int64 if WIDE else tl.int32
     rest = tl.program_id(0).to(INDEX) * BLOCK + tl.arange(0, BLOCK)
@@ -166,8 +181,8 @@ def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides
             index = rest
         moved = ()
         for k in tl.static_range(len(outs)):
-            if reverse == 0 and (UNIT >> k) & 1:
-                moved += (out_offsets[k] + index, )
+            if reverse == 0 and last_step(STEPS, UNIT, k) != 0:
+                moved += (out_offsets[k] + stepped(index, last_step(STEPS, UNIT, k)), )
             else:
                 moved += (out_offsets[k] + index * out_strides[k][d], )
         out_offsets = moved
@@ -175,8 +190,8 @@ def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides
         for k in tl.static_range(len(ins)):
             if len(in_strides[k]) == 0:
                 moved += (in_offsets[k], )
-            elif reverse == 0 and (UNIT >> (len(outs) + k)) & 1:
-                moved += (in_offsets[k] + index, )
+            elif reverse == 0 and last_step(STEPS, UNIT, len(outs) + k) != 0:
+                moved += (in_offsets[k] + stepped(index, last_step(STEPS, UNIT, len(outs) + k)), )
             else:
                 moved += (in_offsets[k] + index * in_strides[k][d], )
         in_offsets = moved
@@ -211,9 +226,9 @@ def tile_base(strides, indices, INDEX: tl.constexpr, EVEN: tl.constexpr):
 
 @nereid.jit
 def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.constexpr, EVEN: tl.constexpr):
-    """Offsets of a tile. LAST, BEFORE: whether the stride of the last and of the dimension before it is known to be 1."""
-    if LAST:
-        columns = column
+    """Offsets of a tile. LAST: the last stride where it is known, else 0; BEFORE: whether that of the dimension before it is known to be 1."""
+    if LAST != 0:
+        columns = stepped(column, LAST)
     else:
         columns = column * known(strides[len(strides) - 1], EVEN)
     if BEFORE:
@@ -225,7 +240,8 @@ def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.cons
 
 @nereid.jit
 def tiled_block(fn: tl.constexpr, outs, ins, scalars, indices, row, column, row_mask, column_mask, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-                RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, INDEX: tl.constexpr, EVEN: tl.constexpr):
+                RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, INDEX: tl.constexpr, EVEN: tl.constexpr,
+                STEPS: tl.constexpr):
     """A tile: row, column: blocks of indices; row_mask, column_mask: which of them exist, None for all. The rest as for `tiled`."""
     if row_mask is None:
         mask = None
@@ -242,28 +258,28 @@ def tiled_block(fn: tl.constexpr, outs, ins, scalars, indices, row, column, row_
         else:
             base = tile_base(in_strides[k], indices, INDEX, EVEN)
             if (FIXED >> k) & 1:
-                offsets = tile_offsets(in_strides[k], base, row, tl.zeros([1], INDEX), True, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
+                offsets = tile_offsets(in_strides[k], base, row, tl.zeros([1], INDEX), 1, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
                 loaded += (tl.broadcast_to(tl.load(ins[k] + offsets, mask=first_mask), [row.shape[0], column.shape[0]]), )
             else:
-                offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
+                offsets = tile_offsets(in_strides[k], base, row, column, last_step(STEPS, UNIT, len(outs) + k), (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
                 loaded += (tl.load(ins[k] + offsets, mask=mask), )
     results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
     out_offsets = ()
     for k in tl.static_range(len(outs)):
         base = tile_base(out_strides[k], indices, INDEX, EVEN)
-        out_offsets += (tile_offsets(out_strides[k], base, row, column, (UNIT >> k) & 1, (UNIT_ROWS >> k) & 1, EVEN), )
+        out_offsets += (tile_offsets(out_strides[k], base, row, column, last_step(STEPS, UNIT, k), (UNIT_ROWS >> k) & 1, EVEN), )
     write(outs, out_offsets, results, mask, COMMON)
 
 
 @nereid.jit
 def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
           RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, WHOLE: tl.constexpr, ROWS: tl.constexpr,
-          COLUMNS: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr):
+          COLUMNS: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, STEPS: tl.constexpr):
     """Two dimensions at a time: each program takes ROWS x COLUMNS elements of the last two dimensions.
 
     Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1. EVEN: the last size and all strides
     but these ones are multiples of 16, so rows of a tile are loaded in vectors. FIXED: a bit mask of inputs that are loaded once for a row: their last stride is 0.
-    WHOLE: tiles that lie inside of the tensor are computed by code without masks.
+    STEPS: as for `strided`. WHOLE: tiles that lie inside of the tensor are computed by code without masks.
     Numbers of programs: a tile for each ROWS x COLUMNS of the last two dimensions, times all other sizes, along one axis of the grid.
     """
     INDEX: tl.constexpr = tl.int64 if WIDE else tl.int32
@@ -288,7 +304,7 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
             indices = (number, ) + indices
     inside = True if not WHOLE else (row_start + ROWS <= sizes[rank - 2]) & (column_start + COLUMNS <= width)
     if WHOLE and inside:
-        tiled_block(fn, outs, ins, scalars, indices, row, column, None, None, out_strides, in_strides, COMMON, COMPUTE, RAW, NARROW, UNIT, UNIT_ROWS, FIXED, INDEX, EVEN)
+        tiled_block(fn, outs, ins, scalars, indices, row, column, None, None, out_strides, in_strides, COMMON, COMPUTE, RAW, NARROW, UNIT, UNIT_ROWS, FIXED, INDEX, EVEN, STEPS)
     else:
         tiled_block(fn, outs, ins, scalars, indices, row, column, row < sizes[rank - 2], column < width, out_strides, in_strides, COMMON, COMPUTE, RAW, NARROW, UNIT, UNIT_ROWS,
-                    FIXED, INDEX, EVEN)
+                    FIXED, INDEX, EVEN, STEPS)

@@ -125,11 +125,11 @@ def max_pool_channels(out, places, x, in_sizes, out_sizes, x_strides, out_stride
 
 @nereid.jit
 def max_pool_gradient_planes(result, sums, gradient, places, plane, sizes, out_sizes, result_strides, gradient_strides, place_strides, share, COMPUTE: tl.constexpr,
-                             BLOCK: tl.constexpr):
+                             UNIT: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient of max pooling, plane by plane.
 
     result  planes (n, c) of `plane` neighbouring elements; sums: (programs, plane) in COMPUTE, or None where `result` has that dtype
-    sizes   (N, C); share: planes of a program. Grid: N * C / share
+    sizes   (N, C); share: planes of a program. UNIT: the last strides of `gradient` and `places` are 1. Grid: N * C / share
     """
     out_sizes, gradient_strides, place_strides = known(out_sizes, 1), known(gradient_strides, 0), known(place_strides, 0)
     program = tl.program_id(0).to(tl.int64)
@@ -146,8 +146,8 @@ def max_pool_gradient_planes(result, sums, gradient, places, plane, sizes, out_s
                 its_places = places + n * place_strides[0] + c * place_strides[1] + od * place_strides[2] + oh * place_strides[3]
                 given = gradient + n * gradient_strides[0] + c * gradient_strides[1] + od * gradient_strides[2] + oh * gradient_strides[3]
                 for ow in range(0, out_sizes[4]):
-                    at = tl.load(its_places + ow * place_strides[4])
-                    value = tl.load(given + ow * gradient_strides[4]).to(COMPUTE)
+                    at = tl.load(its_places + (ow if UNIT else ow * place_strides[4]))
+                    value = tl.load(given + (ow if UNIT else ow * gradient_strides[4])).to(COMPUTE)
                     tl.atomic_add(total + at, value, mask=at.to(tl.uint64) < plane, sem="relaxed", scope="cta")
         if sums is not None:
             for first in range(0, plane, BLOCK):

@@ -19,7 +19,7 @@ import nereid.language as tl
 from ._shared import write
 from .interpolation import filtered_window, first_filtered, first_given, share_of, tap, taps, weight_at
 from .padding import copy_of
-from .planes import known, place_in
+from .planes import known, next_line, place_in
 from .pooling import first_window, span
 
 
@@ -210,8 +210,8 @@ def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_stride
     h_places, h_weights, h_counts = table(places, weights, rows, bounds, H)
     w_places, w_weights, w_counts = table(places, weights, rows, bounds, W)
     most = tl.load(w_counts + out_sizes[4])
-    for item in range(program * share, tl.minimum(items, program * share + share)):
-        n, c, od, oh, _ = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    n, c, od, oh, _ = place_in(program * share, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    for _ in range(program * share, tl.minimum(items, program * share + share)):
         source = x + n * x_strides[0] + c * x_strides[1]
         to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
         if H >= 0:
@@ -237,12 +237,14 @@ def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_stride
                 value = tl.load(line + at, mask=inside, other=0) if H >= 0 else tl.load(source + at * x_step, mask=inside, other=0).to(COMPUTE)
                 total += tl.where(k < count, value * weight, 0)
             write(to + ow * out_step, finished(total, divisor), inside)
+        n, c, od, oh = next_line(n, c, od, oh, out_sizes)
 
 
 @nereid.jit
-def pick_lines(out, x, places, weights, in_sizes, out_sizes, x_strides, out_strides, rows, bounds, items, share, UNIT: tl.constexpr, BLOCK: tl.constexpr):
-    """Lines of a result whose elements are elements of the source: the first taps of the tables. A line like the one before is copied from there. Arguments: see
-    `resample_lines`."""
+def pick_lines(out, x, places, weights, in_sizes, out_sizes, x_strides, out_strides, rows, bounds, items, share, UNIT: tl.constexpr, REPEATS: tl.constexpr,
+               BLOCK: tl.constexpr):
+    """Lines of a result whose elements are elements of the source: the first taps of the tables. A line like the one before is copied from there. REPEATS: how often each element of
+    a line of the source comes, one after the other, if that is 2 or 4; None else. Other arguments: see `resample_lines`."""
     D: tl.constexpr = len(rows) - 3 if len(rows) > 2 else -1
     H: tl.constexpr = len(rows) - 2 if len(rows) > 1 else -1
     W: tl.constexpr = len(rows) - 1
@@ -255,22 +257,29 @@ def pick_lines(out, x, places, weights, in_sizes, out_sizes, x_strides, out_stri
     w_places, w_weights, w_counts = table(places, weights, rows, bounds, W)
     before = out
     its_source = tl.full((), -1, tl.int64)
-    for item in range(program * share, tl.minimum(items, program * share + share)):
-        n, c, od, oh, first_w = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    n, c, od, oh, _ = place_in(program * share, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+    for _ in range(program * share, tl.minimum(items, program * share + share)):
         d, d_weight = tap_at(d_places, d_weights, od, 0, out_sizes[2], D, tl.float32)
         h, h_weight = tap_at(h_places, h_weights, oh, 0, out_sizes[3], H, tl.float32)
         source = n * x_strides[0] + c * x_strides[1] + d * x_strides[2] + h * x_strides[3]
         to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
+        if REPEATS is not None and source != its_source:
+            for first in range(0, in_sizes[4], BLOCK):
+                w = first + tl.arange(0, BLOCK)
+                value = tl.load(x + source + w * x_step, mask=w < in_sizes[4], other=0)
+                for i in tl.static_range(REPEATS):
+                    tl.store(to + (w * REPEATS + i) * out_step, value, mask=w < in_sizes[4])
         for first in range(0, out_sizes[4], BLOCK):
             ow = first + tl.arange(0, BLOCK)
             inside = ow < out_sizes[4]
             if source == its_source:
                 tl.store(to + ow * out_step, tl.load(before + ow * out_step, mask=inside, other=0), mask=inside)
-            else:
-                at = tl.load(w_places + ow, mask=inside, other=0)
-                tl.store(to + ow * out_step, tl.load(x + source + at * x_step, mask=inside, other=0), mask=inside)
+            elif REPEATS is None:
+                at = tl.load(w_places + ow, mask=inside, other=0)  # a masked load of what is anywhere takes longer than one of the first element
+                tl.store(to + ow * out_step, tl.load(x + source + at * x_step), mask=inside)
         before = to
         its_source = source
+        n, c, od, oh = next_line(n, c, od, oh, out_sizes)
 
 
 @nereid.jit

@@ -8,7 +8,7 @@ import nereid
 import nereid.language as tl
 
 from .indexing import decoded
-from .sorting import key_of, short_key
+from .sorting import by_lower_half, key_of, short_key
 
 
 @nereid.jit
@@ -42,12 +42,25 @@ def rank_of(key, wanted, BITS: tl.constexpr):
 
 
 @nereid.jit
+def rank_in(key, wanted, BITS: tl.constexpr, HALVES: tl.constexpr):
+    """`rank_of`; with HALVES of int64 keys by their upper 32 bits first, then by the lower ones: CPUs compare twice as many in a register."""
+    if HALVES:
+        upper = (key >> 32).to(tl.int32)
+        bound, below = rank_of(upper, wanted, 32)
+        lower = tl.where(upper == bound, ((key & 0xffffffff) - 0x80000000).to(tl.int32), 0x7fffffff)
+        last, further = rank_of(lower, wanted - below, 32)
+        return (bound.to(tl.int64) << 32) + (last.to(tl.int64) + 0x80000000), below + further
+    else:
+        return rank_of(key, wanted, BITS)
+
+
+@nereid.jit
 def choose(new_keys, new_order, keys, order, x, sizes, x_strides, length, x_stride, wanted, new_length, FIRST: tl.constexpr, DESCENDING: tl.constexpr, UNIT: tl.constexpr,
-           BITS: tl.constexpr, BLOCK: tl.constexpr):
+           BITS: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr):
     """Of each block of a row the `wanted` elements that come first in the order of their keys, in the order of their places. Grid: rows * length / BLOCK.
 
     FIRST: rows are those of `x`: sizes, x_strides: of their dimensions, x_stride: along a row, UNIT: it is 1. Else rows are (rows, length) of `keys`, and `order` has their
-    places in `x`. new_keys, new_order: (rows, new_length), each block has `wanted` of them. BITS: of a key, 16 or 32; BLOCK: at most 16,384.
+    places in `x`. new_keys, new_order: (rows, new_length), each block has `wanted` of them. BITS: of a key, 16, 32 or 64; HALVES: see `rank_in`; BLOCK: at most 16,384.
     """
     blocks = tl.cdiv(length, BLOCK)
     row = tl.program_id(0).to(tl.int64) // blocks
@@ -60,8 +73,8 @@ def choose(new_keys, new_order, keys, order, x, sizes, x_strides, length, x_stri
         key = keys_of(tl.load(x + base + (lane if UNIT else lane * x_stride), mask=inside, other=0), inside, DESCENDING)
     else:
         key = tl.load(keys + row * length + begin + lane, mask=inside, other=0)
-        key = tl.where(inside, key, 0x7fff if BITS == 16 else 0x7fffffff)
-    bound, below = rank_of(key, wanted, BITS)
+        key = tl.where(inside, key, 0x7fff if BITS == 16 else 0x7fffffff if BITS == 32 else 0x7fffffffffffffff)
+    bound, below = rank_in(key, wanted.to(tl.int32), BITS, HALVES)
     less = key < bound
     tie = (key == bound) & inside
     # Both are counted in one scan, 16 bits each.
@@ -83,7 +96,7 @@ def choose(new_keys, new_order, keys, order, x, sizes, x_strides, length, x_stri
 @nereid.jit
 def sort_chosen(values, indices, x, keys, order, sizes, x_strides, value_strides, index_strides, rows, length, x_stride, value_stride, index_stride, count,
                 UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Writes the first `count` elements of the sorted rows of `keys` (rows, length), of at most BLOCK elements and 32 bits, and their places in rows of `x`.
+    """Writes the first `count` elements of the sorted rows of `keys` (rows, length), of at most BLOCK elements, and their places in rows of `x`.
 
     order: the places, ascending among equal keys. UNIT: bits of `values` and `indices` whose stride along a row is 1. Others: as for `sort_tiles`. Grid: rows / ROWS.
     """
@@ -92,9 +105,14 @@ def sort_chosen(values, indices, x, keys, order, sizes, x_strides, value_strides
     lane = tl.arange(0, BLOCK)[None, :]
     there = (row < rows)[:, None] & (lane < length)
     key = tl.load(keys + (row * length)[:, None] + lane, mask=there, other=0)
-    packed = tl.sort(tl.where(there, (key.to(tl.int64) << 32) | lane.to(tl.int64), 0x7fffffffffffffff))
+    if key.dtype == tl.int64:
+        own = tl.sort(by_lower_half(key, lane, there)) & 0xffff
+        key = tl.load(keys + (row * length)[:, None] + own, mask=there, other=0)
+        packed = tl.sort(tl.where(there, (key & -0x100000000) | (lane << 16).to(tl.int64) | own, 0x7fffffffffffffff)) & 0xffff
+    else:
+        packed = tl.sort(tl.where(there, (key.to(tl.int64) << 32) | lane.to(tl.int64), 0x7fffffffffffffff)) & 0xffffffff
     there = there & (lane < count)
-    element = tl.load(order + (row * length)[:, None] + (packed & 0xffffffff), mask=there, other=0).to(tl.int64)
+    element = tl.load(order + (row * length)[:, None] + packed, mask=there, other=0).to(tl.int64)
     if values is not None:
         to = lane if UNIT & 1 else lane * value_stride
         tl.store(values + offsets[1][:, None] + to, tl.load(x + offsets[0][:, None] + element * x_stride, mask=there, other=0), mask=there)
@@ -105,7 +123,7 @@ def sort_chosen(values, indices, x, keys, order, sizes, x_strides, value_strides
 
 @nereid.jit
 def nth(values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, number, MODE: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr,
-        BLOCK: tl.constexpr):
+        HALVES: tl.constexpr, BLOCK: tl.constexpr):
     """Writes one element of each row of `x`, of at most BLOCK elements, and its place: the one number `number` (from 0 on) of the sorted row (MODE "rank"), the middle one, the lower one
     of two, where not-a-numbers make the last one the result ("median") or do not count ("nanmedian"). Grid: rows.
 
@@ -128,7 +146,7 @@ def nth(values, indices, x, sizes, x_strides, value_strides, index_strides, leng
                 wanted = tl.where(strange > 0, count, wanted)
             else:
                 wanted = tl.maximum(count - strange - 1, 0) // 2 + 1
-    found, below = rank_of(key, wanted, BITS)
+    found, below = rank_in(key, wanted, BITS, HALVES)
     tie = (key == found) & inside
     at = tl.sum(tl.where(tie & (tl.cumsum(tie.to(tl.int32), 0) == wanted - below), i, 0), 0).to(tl.int64)
     tl.store(values + offsets[1], tl.load(x + offsets[0] + at * x_stride))

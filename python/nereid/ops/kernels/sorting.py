@@ -97,9 +97,16 @@ def packed_key(x, lane, DESCENDING: tl.constexpr):
 
 
 @nereid.jit
+def by_lower_half(key, lane, there):
+    """Integers whose order is that of the lower 32 bits of int64 keys, without a sign, and of `lane` (below 2^16) among equal ones; the greatest where the mask is false."""
+    packed = ((key << 32) ^ -0x8000000000000000) | lane.to(tl.int64)
+    return tl.where(there, packed, 0x7fffffffffffffff)
+
+
+@nereid.jit
 def sort_tiles(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, rows, length, x_stride, value_stride, index_stride, first, count, run,
                new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """As `sort_blocks`, for elements of up to 32 bits, several blocks in a program, each sorted in registers.
+    """As `sort_blocks`, several blocks in a program, each sorted in registers. 64-bit elements are sorted by their lower 32 bits, then by the upper ones: blocks of at most 2^16.
 
     UNIT: bits of `x`, `values` and `indices` whose stride along a row is 1. Grid: blocks / ROWS.
     """
@@ -116,13 +123,17 @@ def sort_tiles(keys, order, values, indices, x, sizes, x_strides, value_strides,
     there = (row < rows)[:, None] & (lane < (length - start)[:, None])
     step = lane if UNIT & 1 else lane * x_stride
     loaded = tl.load(x + (offsets[0] + start * x_stride)[:, None] + step, mask=there, other=0)
-    packed = packed_key(loaded, lane, DESCENDING)
-    if packed.dtype == tl.int32:
-        SHIFT: tl.constexpr = 16
-        packed = tl.where(there, packed, 0x7fffffff)
+    WIDE: tl.constexpr = x.dtype.element_ty.primitive_bitwidth == 64
+    base = offsets[0] + start * x_stride
+    if WIDE:
+        packed = tl.sort(by_lower_half(key_of(loaded, DESCENDING), lane, there))
+        own = (packed & 0xffff).to(tl.int32)
+        key = key_of(tl.load(x + base[:, None] + own * x_stride, mask=there, other=0), DESCENDING)
+        packed = (key & -0x100000000) | (lane << 16).to(tl.int64) | own.to(tl.int64)
     else:
-        SHIFT: tl.constexpr = 32
-        packed = tl.where(there, packed, 0x7fffffffffffffff)
+        packed = packed_key(loaded, lane, DESCENDING)
+    SHIFT: tl.constexpr = 16 if packed.dtype == tl.int32 or WIDE else 32
+    packed = tl.where(there, packed, 0x7fffffff if packed.dtype == tl.int32 else 0x7fffffffffffffff)
     packed = tl.sort(packed)
     element = start[:, None] + (packed & ((1 << SHIFT) - 1))
     if LAST:
@@ -138,7 +149,11 @@ def sort_tiles(keys, order, values, indices, x, sizes, x_strides, value_strides,
     else:
         kept = there & (lane < run)
         to = (row * new_length + start // BLOCK * run)[:, None] + lane
-        tl.store(keys + to, (packed >> SHIFT).to(keys.dtype.element_ty), mask=kept)
+        if WIDE:
+            key = key_of(tl.load(x + offsets[0][:, None] + element * x_stride, mask=kept, other=0), DESCENDING)
+        else:
+            key = packed >> SHIFT
+        tl.store(keys + to, key.to(keys.dtype.element_ty), mask=kept)
         tl.store(order + to, element.to(tl.int32), mask=kept)
 
 

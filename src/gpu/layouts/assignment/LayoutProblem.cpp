@@ -20,6 +20,8 @@ namespace {
 
 /// How often a loop of unknown length is supposed to run.
 constexpr double kTrips = 8;
+/// From as many issue slots on it matters that a run's elements are computed once.
+constexpr double kDivision = 16;
 
 bool isTensor(Value value) {
   return isa<RankedTensorType>(value.getType());
@@ -39,6 +41,21 @@ bool isCheap(Operation *op) {
     return isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp>(op);
   return !isa<arith::DivFOp, arith::RemFOp, tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp,
               tile::InlineAsmOp, tile::MapElementwiseOp>(op);
+}
+
+/// The elements of a thread without those that lie behind another one in the same run.
+double firstOfRuns(const LinearLayout &layout, ArrayRef<int64_t> runs) {
+  double most = 1;
+  for (auto [dim, run] : llvm::enumerate(runs)) {
+    int64_t length = 1;
+    auto stepsBy = [&](const Coords &basis) {
+      return basis[dim] == length && llvm::count(basis, 0) + 1 == int64_t(basis.size());
+    };
+    while (2 * length <= run && llvm::any_of(layout.bases(Axis::Register), stepsBy))
+      length *= 2;
+    most = std::max(most, double(length));
+  }
+  return double(layout.size(Axis::Register)) / most;
 }
 
 double tripCount(scf::ForOp loop) {
@@ -324,6 +341,10 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
     for (Value result : op->getResults())
       if (isTensor(result))
         step.results.push_back(newValue(result, -1, nullptr, weight));
+    if (step.slots >= kDivision)
+      for (auto [dim, size] : llvm::enumerate(tile::shapeOf(op->getResult(0).getType())))
+        step.runs.push_back(std::max(analysis.contiguity(op->getResult(0), dim),
+                                     analysis.constancy(op->getResult(0), dim)));
     if (isa<tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp>(op)) {
       unsigned from = p.numbers.lookup(op->getOperand(0));
       p.values[step.results.front()].root =
@@ -529,7 +550,7 @@ double LayoutProblem::stepCost(unsigned index, LayoutId base) {
     repeats *= repeatCount(size);
   Type element = type.getElementType();
   unsigned bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 64;
-  double registers = double(layout.size(Axis::Register) * repeats);
+  double registers = firstOfRuns(layout, step.runs) * double(repeats);
   double cost = 0;
   if (step.access >= 0) {
     auto atomic = dyn_cast<tile::Atomic>(step.op);

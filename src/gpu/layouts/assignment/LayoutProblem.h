@@ -85,6 +85,9 @@ struct LayoutStep {
   llvm::SmallVector<LayoutUse, 3> uses = {};
   llvm::SmallVector<unsigned, 2> results; ///< numbers of values
   int access = -1, dot = -1;              ///< indices into the problem's `accesses`, `dots`
+  /// Of a computed value: by dimension, the length of aligned runs in which the elements are equal
+  /// or follow one another. Accesses use the first of a vector.
+  llvm::SmallVector<int64_t, 4> runs = {};
   bool derives = false; ///< layouts of operands are computed from the base, not the base itself
   /// By layout: what the operands need (all uses of one layout side by side), and the cost; filled
   /// when asked for.

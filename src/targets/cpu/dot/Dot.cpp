@@ -1,5 +1,6 @@
 // Emits the loops of a dot: panels of columns, blocks of rows, steps of K.
 #include "targets/cpu/dot/Dot.h"
+#include "targets/cpu/dot/Tiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -271,6 +272,8 @@ private:
 
 void emitDot(OpBuilder &builder, Location loc, const DotBlocking &plan, const DotOperands &operands,
              const Features &features) {
+  if (plan.unit->tiles)
+    return emitTileDot(builder, loc, plan, operands);
   DotEmitter(builder, loc, plan, operands, features).emit();
 }
 

@@ -20,6 +20,7 @@
 #include "targets/cpu/dot/Units.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace nereid::cpu {
 
@@ -31,7 +32,8 @@ struct DotBlocking {
   int64_t lanes; // of a full accumulator vector
   // Rows are cut into `rowBlocks` of `rows` + 1 (the first `longBlocks`) or `rows` rows.
   int64_t rowBlocks, longBlocks, rows;
-  // Columns are cut into `panels` of `panelWidth`, then one of `tailWidth` (0: none).
+  // Columns are cut into `panels` of `panelWidth`, then one of `tailWidth` (0: none). Of a unit of
+  // tiles the last block and the last panel may reach beyond M and N.
   int64_t panels, panelWidth, tailWidth;
   int64_t unroll; // steps of K in the loop's body
 };
@@ -48,10 +50,17 @@ struct DotOperands {
   bool zeroC = false; // C = A * B: C's old contents are not read
   mlir::Value fresh;  // or an i1: whether that is so; null: C += A * B
   mlir::Value bias;   // of a biased unit: N i32 to take away from each row (emitColumnSums)
+  mlir::Value edge;   // of tiles, where M or N is no multiple of 16: memory for a tile of C
 };
 // Emits at the builder's insertion point; leaves it after the loops.
 void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotBlocking &plan,
              const DotOperands &operands, const Features &features);
+
+/// Around all products of tiles, once for a kernel: sets the eight tile registers up, each of 16
+/// rows of 64 bytes, from a constant that is added to the module; and gives them back. A product
+/// keeps nothing in them afterwards, so calls in between save no tiles.
+void emitTileSetup(mlir::OpBuilder &builder, mlir::Location loc, mlir::ModuleOp module);
+void emitTileRelease(mlir::OpBuilder &builder, mlir::Location loc);
 
 /// Of a biased unit: writes 128 times the sum of each column of B, as the units of `operands.b`
 /// hold it, to the N i32 at `operands.bias`.

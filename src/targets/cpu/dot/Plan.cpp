@@ -30,8 +30,13 @@ DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Featur
   assert(m >= 1 && n >= 1 && k >= 1);
   DotBlocking best{};
   double bestCost = 0;
-  const DotUnit &unit = dotUnit(type, features);
+  const DotUnit &unit = dotUnit(type, m, k, features);
   k = ceilDiv(k, unit.group);
+  if (unit.tiles) {
+    k = ceilDiv(k, tileSize) * tileSize;
+    return {&unit,    m, n, k, tileSize, ceilDiv(m, tileSize), 0, tileSize, ceilDiv(n, tileSize),
+            tileSize, 0, 1};
+  }
   int64_t lanes = features.vectorBytes / (type == DotType::F64 ? 8 : 4);
   // Besides accumulators and the vectors of B: one broadcast, and a product where there is no
   // multiply-add.

@@ -7,6 +7,36 @@ namespace nereid::cpu {
 namespace {
 
 constexpr DotUnit table[] = {
+    {"bf16_tiles",
+     "tdpbf16ps (tiles of 16x32 and 32x16 bf16)",
+     DotType::BF16,
+     &Features::tileProducts,
+     DotStorage::BF16,
+     2,
+     false,
+     {"llvm.x86.tdpbf16ps"},
+     true,
+     true},
+    {"i8_tiles",
+     "tdpbssd (tiles of 16x64 and 64x16 bytes)",
+     DotType::I8,
+     &Features::tileProducts,
+     DotStorage::I8,
+     4,
+     false,
+     {"llvm.x86.tdpbssd"},
+     true,
+     true},
+    {"f16_tiles",
+     "tdpfp16ps (tiles of 16x32 and 32x16 f16)",
+     DotType::F16,
+     &Features::tileHalfProducts,
+     DotStorage::F16,
+     2,
+     false,
+     {"llvm.x86.tdpfp16ps"},
+     true,
+     true},
     {"bf16x2",
      "vdpbf16ps (two products of bf16 a lane)",
      DotType::BF16,
@@ -46,15 +76,23 @@ constexpr DotUnit table[] = {
      false,
      {},
      false},
+    {"f32", "multiply-adds of fp32", DotType::F16, nullptr, DotStorage::F32, 1, false, {}, false},
     {"f32", "multiply-adds of fp32", DotType::F32, nullptr, DotStorage::F32, 1, false, {}, false},
     {"f64", "multiply-adds of fp64", DotType::F64, nullptr, DotStorage::F64, 1, false, {}, false},
 };
 
+/// A product of tiles takes the 16 clocks of 16 rows by 16 units even where fewer count: from four
+/// of each on this is less than vectors take.
+bool isWorthTiles(const DotUnit &unit, int64_t m, int64_t k) {
+  return m >= 4 && k >= 4 * unit.group;
+}
+
 } // namespace
 
-const DotUnit &dotUnit(DotType type, const Features &features) {
+const DotUnit &dotUnit(DotType type, int64_t m, int64_t k, const Features &features) {
   for (const DotUnit &unit : table)
-    if (unit.type == type && (!unit.needs || features.*unit.needs))
+    if (unit.type == type && (!unit.needs || features.*unit.needs) &&
+        (!unit.tiles || isWorthTiles(unit, m, k)))
       return unit;
   llvm_unreachable("every type has a row that any machine runs");
 }
@@ -67,6 +105,8 @@ mlir::Type storageType(mlir::MLIRContext *context, const DotUnit &unit) {
     return mlir::Float64Type::get(context);
   case DotStorage::BF16:
     return mlir::BFloat16Type::get(context);
+  case DotStorage::F16:
+    return mlir::Float16Type::get(context);
   case DotStorage::I8:
     return mlir::IntegerType::get(context, 8);
   case DotStorage::I16:

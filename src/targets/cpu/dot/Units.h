@@ -6,6 +6,12 @@
 // piece of a row; B with the rows of a group interleaved, so that unit (k, n) holds
 // B[k * group ... k * group + group - 1][n]. Where K is no multiple of the group, both are filled
 // up with zeros.
+//
+// A unit of *tiles* (AMX) multiplies a tile of 16 x 16 units of A by one of B and adds to a tile of
+// 16 x 16 elements of C. A lies as above, its rows filled up with zeros to whole tiles, and memory
+// of whole tiles is readable below the last row. B lies row by row, or packed in panels of 16
+// columns, one after the other, each row by row; either is filled up to whole tiles: with zeros
+// along K, with anything in the columns behind the last.
 #pragma once
 #include "targets/cpu/Features.h"
 
@@ -13,10 +19,10 @@
 
 namespace nereid::cpu {
 
-enum class DotType { F32, F64, I8, BF16 };
+enum class DotType { F32, F64, I8, BF16, F16 };
 
 /// The element type of an operand in memory.
-enum class DotStorage { F32, F64, I8, I16, BF16 };
+enum class DotStorage { F32, F64, I8, I16, BF16, F16 };
 
 struct DotUnit {
   const char *name;
@@ -28,13 +34,19 @@ struct DotUnit {
   /// The instruction takes A as unsigned: A is stored with 128 added, and the product of 128 with
   /// the sums of B's columns is taken away again.
   bool biased;
-  /// The intrinsics of 128, 256 and 512 bits; null: a multiplication and an addition.
+  /// The intrinsics of 128, 256 and 512 bits, or that of tiles; null: a multiplication and an
+  /// addition.
   const char *intrinsics[3];
   bool accumulates; // the intrinsic adds to its first operand; else its result is added
+  bool tiles = false;
 };
 
-/// The first row of the table for the type that the machine has.
-const DotUnit &dotUnit(DotType type, const Features &features);
+/// Rows of a tile, and its units or elements of 32 bits in a row.
+constexpr int64_t tileSize = 16;
+
+/// The first row of the table for the type that the machine has and that is worth it for a product
+/// of `m` rows and `k` elements of K.
+const DotUnit &dotUnit(DotType type, int64_t m, int64_t k, const Features &features);
 
 mlir::Type storageType(mlir::MLIRContext *context, const DotUnit &unit);
 mlir::Type accumulatorType(mlir::MLIRContext *context, const DotUnit &unit);

@@ -46,20 +46,25 @@ static bool isZero(Value value) {
   return integer && integer.getValue().isZero();
 }
 
-static const DotUnit &unitOf(Kernel &k, tile::DotOp op) {
-  Type element = cast<RankedTensorType>(op.getA().getType()).getElementType();
+static const DotUnit &unitOf(tile::DotOp op, const Features &features) {
+  auto a = cast<RankedTensorType>(op.getA().getType());
+  Type element = a.getElementType();
+  // Numbers of 8 bits are as exact in bf16, and never subnormal there.
+  bool isBF16 = element.isBF16() || (tile::isFloat8(element) && features.tileProducts);
   DotType type = element.isF64()             ? DotType::F64
                  : isa<IntegerType>(element) ? DotType::I8
-                 : element.isBF16()          ? DotType::BF16
+                 : isBF16                    ? DotType::BF16
+                 : element.isF16()           ? DotType::F16
                                              : DotType::F32;
-  return dotUnit(type, k.e.features);
+  auto shape = a.getShape().take_back(2);
+  return dotUnit(type, shape[0], shape[1], features);
 }
 
 // The name of the function that does the products of this op's sizes: "dot_f32_64x32x64".
 static std::string functionName(Kernel &k, tile::DotOp op) {
   auto a = cast<RankedTensorType>(op.getA().getType()).getShape().take_back(2);
   int64_t n = cast<RankedTensorType>(op.getType()).getShape().back();
-  return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(k, op).name, a[0], n, a[1]);
+  return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(op, k.e.features).name, a[0], n, a[1]);
 }
 
 void countDots(Kernel &k, Operation *root) {
@@ -67,6 +72,10 @@ void countDots(Kernel &k, Operation *root) {
     Kernel::Dots &dots = k.dots[functionName(k, op)];
     ++dots.all;
     dots.fromZero += isZero(op.getC());
+    Features wanted = k.e.features;
+    k.usesTiles |= unitOf(op, wanted).tiles;
+    wanted.tileProducts |= wanted.tileRefusal != 0;
+    k.missesTiles |= wanted.tileRefusal && unitOf(op, wanted).tiles;
   });
 }
 
@@ -87,6 +96,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
   Kernel::Dots dots = k.dots.lookup(name);
   if (operands.aColStride != 1)
     name += "_transposed";
+  if (operands.bPacked)
+    name += "_panels";
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
@@ -95,8 +106,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     arguments.push_back(operands.fresh);
     operands.zeroC = false;
   }
-  if (operands.bias)
-    arguments.push_back(operands.bias);
+  if (Value more = operands.bias ? operands.bias : operands.edge)
+    arguments.push_back(more);
   auto module = k.entryAnchor->getParentOfType<ModuleOp>();
   auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
   if (!function) {
@@ -114,6 +125,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
       operands.fresh = entry->getArgument(3);
     if (operands.bias)
       operands.bias = entry->getArguments().back();
+    if (operands.edge)
+      operands.edge = entry->getArguments().back();
     emitDot(k.b, k.e.loc, plan, operands, k.e.features);
     LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
   }
@@ -141,7 +154,12 @@ public:
     rightIsTransposed = bool(right);
     Value a = converted(k, op, left ? left : op.getA(), storage);
     leftBuffer = materialize(k, unit.biased ? biased(op, a) : a);
-    rightBuffer = materialize(k, converted(k, op, right ? right : op.getB(), storage));
+    bool packsWhileLoading = !right && canPackWhileLoading(op.getB());
+    Value b = converted(k, op, right ? right : op.getB(), storage);
+    if (packsWhileLoading)
+      packWhileLoading(op, b);
+    else
+      rightBuffer = materialize(k, b);
     // One batch at a time is packed. (A transpose of more than two dimensions is none here.)
     if (unit.group == 1) {
       if (rightIsTransposed)
@@ -149,11 +167,16 @@ public:
       return;
     }
     Type word = k.b.getI32Type();
+    if (unit.tiles) {
+      allocateTiles(word);
+      return;
+    }
     if (leftIsTransposed || depth % unit.group)
       packedA = k.allocate(RankedTensorType::get({m, steps}, word));
     if (rightIsTransposed && depth % unit.group)
       paddedB = k.allocate(RankedTensorType::get({n, steps}, word));
-    packedB = k.allocate(RankedTensorType::get({steps, n}, word));
+    if (rightBuffer)
+      packedB = k.allocate(RankedTensorType::get({steps, n}, word));
     if (unit.biased)
       sums = k.allocate(RankedTensorType::get({n}, word));
   }
@@ -162,18 +185,22 @@ public:
   DotOperands ofBatch(Value batch, const DotBlocking &plan) {
     DotOperands operands;
     operands.a = part(k, leftBuffer, batch, m * depth);
-    operands.b = part(k, rightBuffer, batch, depth * n);
+    if (rightBuffer)
+      operands.b = part(k, rightBuffer, batch, depth * n);
     if (unit.group == 1) {
       if (rightIsTransposed) {
         emitTranspose(k, operands.b, packedB.base, n, depth, storage);
         operands.b = packedB.base;
       }
+    } else if (unit.tiles) {
+      packTiles(operands);
     } else {
       packUnits(operands);
     }
-    operands.aRowStride = leftIsTransposed ? 1 : steps;
-    operands.aColStride = leftIsTransposed ? m : 1;
-    operands.bRowStride = n;
+    bool isByColumns = leftIsTransposed && !unit.tiles;
+    operands.aRowStride = isByColumns ? 1 : steps;
+    operands.aColStride = isByColumns ? m : 1;
+    operands.bRowStride = unitsInRow();
     if (unit.biased) {
       operands.bias = sums.base;
       emitColumnSums(k.b, k.e.loc, plan, operands, k.e.features);
@@ -186,10 +213,11 @@ public:
     std::vector<std::string> steps;
     if (unit.group > 1) {
       std::string groups = "groups of " + std::to_string(unit.group) + " along K";
-      if (packedA)
+      if (packedA || orderedA)
         steps.push_back("left operand into rows of " + groups);
       steps.push_back("right operand into " + groups + ", " +
-                      (rightIsTransposed ? "transposed" : "rows interleaved"));
+                      (rightIsTransposed ? "transposed" : "rows interleaved") +
+                      (unit.tiles && rightBuffer ? ", in panels of 16 columns" : ""));
     } else if (rightIsTransposed) {
       steps.push_back("right operand transposed");
     }
@@ -206,6 +234,64 @@ public:
   int64_t m, n, depth;
 
 private:
+  /// Only a matrix with whole groups whose rows are contiguous, that no other op wants in scratch
+  /// memory as it is.
+  bool canPackWhileLoading(Value b) const {
+    auto load = b.getDefiningOp<tile::LoadOp>();
+    return unit.group > 1 && depth % unit.group == 0 && load && isVirtual(load) &&
+           !k.buffers.count(b) && b.hasOneUse() &&
+           cast<RankedTensorType>(b.getType()).getRank() == 2 &&
+           contiguousDimension(k, load.getPtr()) == 1;
+  }
+
+  /// From a row of B to the next one. Of tiles, whole ones, and an odd number of cache lines, so
+  /// that the rows of a tile fall into different sets of the first-level cache.
+  int64_t unitsInRow() const {
+    if (!unit.tiles)
+      return n;
+    int64_t tiles = (n + tileSize - 1) / tileSize;
+    return (tiles + (tiles % 2 == 0)) * tileSize;
+  }
+
+  /// The right operand goes to scratch memory as units, without lying there as it is first.
+  void packWhileLoading(tile::DotOp op, Value b) {
+    Type word = k.b.getI32Type();
+    int64_t rows = unit.tiles ? int64_t(llvm::alignTo(steps, tileSize)) : steps;
+    int64_t columns = unitsInRow();
+    packedB = k.allocate(RankedTensorType::get({rows, columns}, word));
+    if (rows != steps)
+      LLVM::MemsetOp::create(k.b, k.e.loc, k.e.advance(packedB.base, steps * columns * 4),
+                             k.e.integer(k.b.getI8Type(), 0), k.e.i64((rows - steps) * columns * 4),
+                             false);
+    materializeInto(k, unitsOf(op, b), packedB);
+  }
+
+  /// Each group of rows of a matrix as a row of words, the first row in the lowest bits.
+  Value unitsOf(Operation *before, Value matrix) const {
+    OpBuilder b(before);
+    Location loc = before->getLoc();
+    Type bits = b.getIntegerType(storage.getIntOrFloatBitWidth());
+    auto part = RankedTensorType::get({steps, n}, storage);
+    auto words = part.clone(b.getI32Type());
+    Value all;
+    for (int64_t row = 0; row < unit.group; ++row) {
+      Value elements = tile::SliceOp::create(b, loc, part, matrix, ArrayRef<int64_t>{row, 0},
+                                             ArrayRef<int64_t>{steps == 1 ? 1 : unit.group, 1});
+      if (!isa<IntegerType>(storage))
+        elements = arith::BitcastOp::create(b, loc, part.clone(bits), elements);
+      Value wide = arith::ExtUIOp::create(b, loc, words, elements);
+      if (row == 0) {
+        all = wide;
+        continue;
+      }
+      auto distance = DenseElementsAttr::get(
+          words, b.getI32IntegerAttr(int32_t(row * storage.getIntOrFloatBitWidth())));
+      Value shift = arith::ConstantOp::create(b, loc, distance);
+      all = arith::OrIOp::create(b, loc, all, arith::ShLIOp::create(b, loc, wide, shift));
+    }
+    return all;
+  }
+
   void packUnits(DotOperands &operands) {
     int64_t padded = steps * unit.group;
     if (leftIsTransposed)
@@ -220,9 +306,49 @@ private:
     }
     if (rightIsTransposed)
       emitTranspose(k, operands.b, packedB.base, n, steps, k.b.getI32Type());
-    else
+    else if (rightBuffer)
       emitInterleave(k, operands.b, packedB.base, depth, n, storage, unit.group);
     operands.b = packedB.base;
+  }
+
+  // `steps` becomes that of whole tiles.
+  void allocateTiles(Type word) {
+    auto whole = [](int64_t size) { return int64_t(llvm::alignTo(size, tileSize)); };
+    steps = whole(steps);
+    isPaddedAlongK = depth != steps * unit.group;
+    if (leftIsTransposed)
+      orderedA = k.allocate(RankedTensorType::get({whole(m), depth}, storage));
+    if (isPaddedAlongK || (!leftIsTransposed && m != whole(m)))
+      packedA = k.allocate(RankedTensorType::get({whole(m), steps}, word));
+    if (rightIsTransposed && (isPaddedAlongK || n != whole(n)))
+      paddedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
+    if (rightBuffer)
+      packedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
+    if (m != whole(m) || n != whole(n))
+      edge = k.allocate(RankedTensorType::get({tileSize, tileSize}, word));
+  }
+
+  void packTiles(DotOperands &operands) {
+    int64_t padded = steps * unit.group;
+    if (leftIsTransposed) {
+      emitTranspose(k, operands.a, orderedA.base, depth, m, storage);
+      operands.a = orderedA.base;
+    }
+    if (packedA) {
+      emitPaddedRows(k, operands.a, packedA.base, m, depth, padded, storage);
+      operands.a = packedA.base;
+    }
+    if (paddedB) {
+      emitPaddedRows(k, operands.b, paddedB.base, n, depth, padded, storage);
+      operands.b = paddedB.base;
+    }
+    if (rightIsTransposed)
+      emitTransposedPanels(k, operands.b, packedB.base, n, steps);
+    else if (rightBuffer)
+      emitInterleavedPanels(k, operands.b, packedB.base, depth, n, steps, storage, unit.group);
+    operands.bPacked = bool(rightBuffer);
+    operands.b = packedB.base;
+    operands.edge = edge.base;
   }
 
   /// 128 added to each element: the sign bit turned over.
@@ -238,9 +364,10 @@ private:
   const DotUnit &unit;
   Type storage;
   int64_t steps;
-  bool leftIsTransposed, rightIsTransposed;
-  Buffer leftBuffer, rightBuffer;         // all batches
-  Buffer packedA, packedB, paddedB, sums; // one batch; none where it is not needed
+  bool leftIsTransposed, rightIsTransposed, isPaddedAlongK = false;
+  Buffer leftBuffer, rightBuffer; // all batches
+  // One batch; none where it is not needed.
+  Buffer orderedA, packedA, packedB, paddedB, sums, edge;
 };
 
 } // namespace
@@ -261,7 +388,11 @@ static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
   int64_t vectors = (plan.panels ? plan.panelWidth : plan.tailWidth + plan.lanes - 1) / plan.lanes;
   fact.unit = llvm::formatv("{0}, {1}x{2} registers as accumulators", plan.unit->instructions,
                             plan.rows + (plan.longBlocks ? 1 : 0), vectors);
-  if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
+  if (plan.unit->tiles)
+    fact.unit =
+        llvm::formatv("{0}, {1}x{2} tiles as accumulators", plan.unit->instructions,
+                      std::min<int64_t>(plan.rowBlocks, 2), std::min<int64_t>(plan.panels, 2));
+  else if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
     fact.why = "AVX512-BF16 is not there";
   else if (plan.unit->type == DotType::I8 && !plan.unit->biased)
     fact.why = "neither AVX512-VNNI nor AVX-VNNI is there";
@@ -271,7 +402,7 @@ static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
 
 void emitDot(Kernel &k, tile::DotOp op) {
   auto resultType = cast<RankedTensorType>(op.getType());
-  const DotUnit &unit = unitOf(k, op);
+  const DotUnit &unit = unitOf(op, k.e.features);
   Type accumulatorType = nereid::cpu::accumulatorType(k.b.getContext(), unit);
   bool narrow = resultType.getElementType() != accumulatorType; // an f16 result
   Buffer target = k.allocate(op.getResult());

@@ -132,8 +132,9 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
     return k.e.maskedLoad(element, place.address, k.e.splat(mask, width), other);
   }
   if (std::optional<int64_t> steps = spreadOf(place, element);
-      steps && !mask && !op.getIsVolatile())
-    return k.e.loadSpread(element, place.first, *steps, width);
+      steps && (!mask || k.e.canMaskSpread()) && !op.getIsVolatile())
+    return k.e.loadSpread(element, place.first, *steps, width,
+                          mask ? k.e.splat(mask, width) : Value(), other);
   // Single loads are quicker than a gather, unless the addresses have to be taken out of lanes.
   if (place.first && !mask)
     return k.e.loadEach(element, place.first, place.stride, width, op.getIsVolatile());
@@ -173,8 +174,9 @@ void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
     return k.e.maskedStore(element, place.address, value, k.e.splat(mask, width));
   }
   if (std::optional<int64_t> steps = spreadOf(place, element);
-      steps && !mask && k.e.canStoreSpread(*steps))
-    return k.e.storeSpread(element, place.first, *steps, value);
+      steps && (!mask || k.e.canMaskSpread()) && k.e.canStoreSpread(*steps))
+    return k.e.storeSpread(element, place.first, *steps, value,
+                           mask ? k.e.splat(mask, width) : Value());
   k.e.scatter(element, k.e.splat(place.address, width), value,
               mask ? k.e.splat(mask, width) : Value());
 }

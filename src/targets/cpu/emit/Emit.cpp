@@ -196,18 +196,49 @@ static SmallVector<int64_t> reversed(int64_t width) {
   return llvm::map_to_vector(llvm::seq(width), [&](int64_t lane) { return width - 1 - lane; });
 }
 
-Value Emit::loadSpread(Type element, Value first, int64_t steps, int64_t width) {
-  assert(isSpread(steps));
+// The mask of `width` elements of memory, of which the first is number `start`: elements that
+// belong to a lane (every `steps`-th) are as the lane's mask (null: on), the others are off.
+Value Emit::spreadMask(Value mask, int64_t steps, int64_t start, int64_t width) {
+  SmallVector<int64_t> order;
+  SmallVector<bool> isLane;
+  for (int64_t place = start; place < start + width; ++place) {
+    order.push_back(std::min(place / steps, width - 1));
+    isLane.push_back(place % steps == 0 && place / steps < width);
+  }
+  auto type = VectorType::get({width}, b.getI1Type());
+  Value lanes =
+      arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef<bool>(isLane)));
+  return mask ? arith::AndIOp::create(b, loc, shuffle(mask, order), lanes) : lanes;
+}
+
+Value Emit::loadSpread(Type element, Value first, int64_t steps, int64_t width, Value mask,
+                       Value other) {
+  assert(isSpread(steps) && (!mask || canMaskSpread()));
   int64_t size = tile::sizeInBytes(element);
-  if (steps == -1)
-    return shuffle(load(element, advance(first, -(width - 1) * size), width), reversed(width));
+  auto orOther = [&](Value lanes) {
+    if (!mask || !other)
+      return lanes;
+    return Value(arith::SelectOp::create(b, loc, mask, lanes, other));
+  };
+  if (steps == -1) {
+    Value low = advance(first, -(width - 1) * size);
+    Value loaded = mask ? maskedLoad(element, low, shuffle(mask, reversed(width)), Value())
+                        : load(element, low, width);
+    return orOther(shuffle(loaded, reversed(width)));
+  }
   // As many registers as there are steps; the last one ends with the last lane.
   int64_t span = steps * (width - 1) + 1;
   Value lanes;
   for (int64_t piece = 0; piece < steps; ++piece) {
     int64_t start = std::min(piece * width, span - width);
-    Value loaded = LLVM::LoadOp::create(b, loc, memoryLanes(element, width),
-                                        advance(first, start * size), unsigned(size));
+    Type type = memoryLanes(element, width);
+    Value place = advance(first, start * size), loaded;
+    if (mask)
+      loaded = LLVM::MaskedLoadOp::create(
+          b, loc, type, place, spreadMask(mask, steps, start, width),
+          zero(getElementTypeOrSelf(type), width), b.getI32IntegerAttr(int32_t(size)), nullptr);
+    else
+      loaded = LLVM::LoadOp::create(b, loc, type, place, unsigned(size));
     SmallVector<int64_t> order;
     for (int64_t lane = 0; lane < width; ++lane) {
       int64_t place = lane * steps, from = place / width;
@@ -219,27 +250,25 @@ Value Emit::loadSpread(Type element, Value first, int64_t steps, int64_t width) 
     // What the first register has is put in order together with the second one's.
     lanes = piece ? vector::ShuffleOp::create(b, loc, lanes, loaded, order) : loaded;
   }
-  return fromMemory(element, lanes);
+  return orOther(fromMemory(element, lanes));
 }
 
-void Emit::storeSpread(Type element, Value first, int64_t steps, Value value) {
-  assert(canStoreSpread(steps));
+void Emit::storeSpread(Type element, Value first, int64_t steps, Value value, Value mask) {
+  assert(canStoreSpread(steps) && (!mask || canMaskSpread()));
   int64_t size = tile::sizeInBytes(element), width = widthOf(value);
-  if (steps == -1)
-    return store(element, advance(first, -(width - 1) * size), shuffle(value, reversed(width)));
+  if (steps == -1) {
+    Value low = advance(first, -(width - 1) * size), lanes = shuffle(value, reversed(width));
+    return mask ? maskedStore(element, low, lanes, shuffle(mask, reversed(width)))
+                : store(element, low, lanes);
+  }
   Value lanes = toMemory(element, value);
-  auto maskType = VectorType::get({width}, b.getI1Type());
   for (int64_t piece = 0; piece < steps; ++piece) {
     SmallVector<int64_t> order;
-    SmallVector<bool> isOn;
-    for (int64_t place = piece * width; place < (piece + 1) * width; ++place) {
+    for (int64_t place = piece * width; place < (piece + 1) * width; ++place)
       order.push_back(place / steps);
-      isOn.push_back(place % steps == 0);
-    }
-    Value mask =
-        arith::ConstantOp::create(b, loc, DenseElementsAttr::get(maskType, ArrayRef<bool>(isOn)));
     LLVM::MaskedStoreOp::create(b, loc, vector::ShuffleOp::create(b, loc, lanes, lanes, order),
-                                advance(first, piece * width * size), mask,
+                                advance(first, piece * width * size),
+                                spreadMask(mask, steps, piece * width, width),
                                 b.getI32IntegerAttr(int32_t(size)));
   }
 }

@@ -78,15 +78,20 @@ public:
   /// Whether lanes that lie `steps` elements apart are better moved by whole registers than one by
   /// one: neighbours in reverse order, and up to four elements apart.
   static bool isSpread(int64_t steps) { return steps == -1 || (steps >= 2 && steps <= 4); }
-  /// Lanes `steps` elements apart (`isSpread`), the first at `first`. Loads the elements between
-  /// them, too, but none before the first or behind the last.
-  mlir::Value loadSpread(mlir::Type element, mlir::Value first, int64_t steps, int64_t width);
+  /// Whether this also holds for lanes under a mask: the masks of the registers are shuffled, too.
+  bool canMaskSpread() const { return features.vectorBytes == 64; }
+  /// Lanes `steps` elements apart (`isSpread`), the first at `first`. Without a mask it loads the
+  /// elements between them, too, but none before the first or behind the last. `mask` (null: all,
+  /// else `canMaskSpread`), `other`: as for maskedLoad.
+  mlir::Value loadSpread(mlir::Type element, mlir::Value first, int64_t steps, int64_t width,
+                         mlir::Value mask = {}, mlir::Value other = {});
   /// Whether they can be stored so, which takes masked stores unless they are neighbours.
   bool canStoreSpread(int64_t steps) const {
     return steps == -1 || (isSpread(steps) && features.vectorBytes == 64);
   }
-  /// Stores them (`canStoreSpread`), and writes nothing in between.
-  void storeSpread(mlir::Type element, mlir::Value first, int64_t steps, mlir::Value value);
+  /// Stores them (`canStoreSpread`), and writes nothing in between. `mask`: as for loadSpread.
+  void storeSpread(mlir::Type element, mlir::Value first, int64_t steps, mlir::Value value,
+                   mlir::Value mask = {});
   /// A scalar load or store under a scalar condition.
   mlir::Value guardedLoad(mlir::Type element, mlir::Value pointer, mlir::Value condition,
                           mlir::Value other, bool isVolatile = false);
@@ -120,6 +125,7 @@ private:
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, mlir::Value> constants;
   llvm::DenseMap<std::tuple<mlir::Value, int64_t, int64_t>, mlir::Value> displacements;
   mlir::Type memoryLanes(mlir::Type element, int64_t width) const;
+  mlir::Value spreadMask(mlir::Value mask, int64_t steps, int64_t start, int64_t width);
   mlir::Value toMemory(mlir::Type element, mlir::Value value);
   mlir::Value fromMemory(mlir::Type element, mlir::Value value);
   mlir::Value clone(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, mlir::Type result);

@@ -1,5 +1,6 @@
 #include "targets/cpu/emit/Function.h"
 
+#include "targets/cpu/dot/Dot.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Kernel.h"
 
@@ -54,6 +55,8 @@ llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &featu
   k.explanation = explanation;
   k.sourceLine = sourceLine;
   countDots(k, kernel);
+  if (k.usesTiles)
+    emitTileSetup(b, loc, *result.module);
   Emit &e = k.e;
   e.constantBlock = entry;
   k.info = entry->getArgument(InfoPointer);
@@ -88,6 +91,8 @@ llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &featu
   }
   auto loop = scf::ForOp::create(b, loc, begin, end, e.i64(1), first);
   k.entryAnchor = loop;
+  if (k.usesTiles)
+    emitTileRelease(b, loc);
   LLVM::ReturnOp::create(b, loc, ValueRange());
   if (first.empty())
     b.setInsertionPoint(loop.getBody()->getTerminator());
@@ -118,6 +123,8 @@ llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &featu
   result.sites = std::move(k.sites);
   result.scratchBytes = k.scratchBytes;
   result.independent = !k.needsOrder;
+  result.usesTiles = k.usesTiles;
+  result.missesTiles = k.missesTiles;
   return result;
 }
 

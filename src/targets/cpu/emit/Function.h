@@ -23,6 +23,8 @@ struct LoopKernel {
   uint64_t scratchBytes = 0;
   /// No program waits for another or prints: they may start in any order.
   bool independent = false;
+  bool usesTiles = false;   // and their setup and release
+  bool missesTiles = false; // Features::tileRefusal keeps it from having products of tiles
 };
 
 /// `kernel` may be changed. An error names a construct that the CPU target cannot run. How memory

@@ -8,6 +8,36 @@ using namespace mlir;
 
 namespace nereid::cpu {
 
+static int64_t sizeOf(Value pointer) {
+  return tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
+}
+
+// A condition under which all elements of one access lie in the gaps between those of another: both
+// have one running dimension and the same constant stride, as the fields of records and the parts
+// of complex numbers. Null where that cannot be. `first`, `otherFirst`: their least addresses, i64.
+static Value liesBetween(Emit &e, Value first, ArrayRef<Value> strides, int64_t size,
+                         Value otherFirst, ArrayRef<Value> otherStrides, int64_t otherSize) {
+  std::optional<int64_t> stride;
+  if (strides.size() != otherStrides.size())
+    return {};
+  for (auto [left, right] : llvm::zip(strides, otherStrides)) {
+    if (!left && !right)
+      continue;
+    std::optional<int64_t> step = left && right ? Emit::constant(left) : std::nullopt;
+    if (stride || !step || *step <= 0 || Emit::constant(right) != step)
+      return {};
+    stride = step;
+  }
+  if (!stride || *stride < size + otherSize)
+    return {};
+  // Of the addresses modulo the stride; the distance itself may be negative.
+  Value distance = e.sub(otherFirst, first), number = e.i64(*stride);
+  distance = e.b.createOrFold<arith::RemSIOp>(e.loc, distance, number);
+  distance = e.b.createOrFold<arith::RemSIOp>(e.loc, e.add(distance, number), number);
+  return e.both(e.cmp(arith::CmpIPredicate::sge, distance, e.i64(size)),
+                e.cmp(arith::CmpIPredicate::sle, distance, e.i64(*stride - otherSize)));
+}
+
 // A condition (null: always) under which running the step chunk by chunk gives what whole-tensor
 // loads followed by whole-tensor stores give. `impossible`: nothing could be found out.
 Value LoopStep::fusionIsSafe(bool &impossible) {
@@ -48,9 +78,7 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
         if (!forms.require(condition))
           return false;
     auto [first, last] = used.bounds(*form);
-    int64_t size =
-        tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
-    extents.push_back({pointer, first, k.e.add(last, k.e.i64(size)), *form, isStore});
+    extents.push_back({pointer, first, k.e.add(last, k.e.i64(sizeOf(pointer))), *form, isStore});
     return true;
   };
   for (Operation *load : loads)
@@ -80,6 +108,9 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
       Value apart = k.b.createOrFold<arith::OrIOp>(
           k.e.loc, k.e.cmp(arith::CmpIPredicate::ule, a.last, b.first),
           k.e.cmp(arith::CmpIPredicate::ule, b.last, a.first));
+      if (Value between = liesBetween(k.e, a.first, a.form.strides, sizeOf(a.pointer), b.first,
+                                      b.form.strides, sizeOf(b.pointer)))
+        apart = k.b.createOrFold<arith::OrIOp>(k.e.loc, apart, between);
       // The same place for the same element, and another for every other element.
       if (a.form.strides.size() == b.form.strides.size() && a.form.strides.size() <= 2 &&
           tile::shapeOf(a.pointer.getType()) == tile::shapeOf(b.pointer.getType())) {
@@ -92,8 +123,7 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
           same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, left, right));
           steps.push_back(k.e.max(left, k.e.sub(zero, left)));
         }
-        int64_t bytes = tile::sizeInBytes(
-            cast<tile::PtrType>(tile::elementOf(a.pointer.getType())).getPointee());
+        int64_t bytes = sizeOf(a.pointer);
         auto covers = [&](size_t outer, size_t inside) {
           Value reach =
               k.e.add(k.e.mul(steps[inside], k.e.i64(step.shape[inside] - 1)), k.e.i64(bytes));

@@ -60,6 +60,8 @@ public:
     unsigned all = 0, fromZero = 0; ///< of the latter the accumulator is 0
   };
   llvm::StringMap<Dots> dots;
+  bool usesTiles = false;   ///< some are products of tiles
+  bool missesTiles = false; ///< or would be, had Linux given the process their registers
 
   //--- scratch ---
   /// A fresh buffer, or the destination chosen for `value`.

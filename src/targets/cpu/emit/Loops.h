@@ -96,6 +96,10 @@ private:
   llvm::DenseSet<TensorPoint> prepared;               // what `prepare` has seen for this version
 };
 
+/// The dimension along which the places that a tensor of pointers names are neighbours in memory;
+/// -1 when there is none that is known.
+int contiguousDimension(Kernel &kernel, mlir::Value pointer);
+
 /// The buffer of a tensor, materialising it now if it has none.
 Buffer materialize(Kernel &kernel, mlir::Value value);
 /// Materialises tensors of one shape in one loop nest, those that have no buffer yet.

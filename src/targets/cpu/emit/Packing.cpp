@@ -1,4 +1,5 @@
 #include "targets/cpu/emit/Packing.h"
+#include "targets/cpu/dot/Units.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -7,6 +8,8 @@
 using namespace mlir;
 
 namespace nereid::cpu {
+
+static constexpr int64_t panelColumns = tileSize;
 
 /// The transpose of a square of `size` x `size` elements at `from` to `to`, whose rows are
 /// `fromRow` and `toRow` bytes apart. Registers consist of parts of 128 bits, and the instructions
@@ -122,40 +125,100 @@ static void forPieces(Kernel &k, int64_t count, int64_t size,
       body(k.e.i64(whole), width);
 }
 
-void emitInterleave(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
-                    Type element, int64_t group) {
+/// `width` units at `to`, of the elements at `from` and below, `count` rows of `rowBytes`; zeros
+/// for no rows.
+static void emitUnits(Kernel &k, Value from, Value to, int64_t count, int64_t rowBytes,
+                      int64_t width, Type element) {
   int64_t bytes = tile::sizeInBytes(element);
   Type bits = k.b.getIntegerType(unsigned(bytes * 8)), unit = k.b.getI32Type();
-  // One row of units, of `count` rows of the matrix.
-  auto units = [&](Value step, int64_t count) {
-    Value from = k.e.advance(source, k.e.mul(step, k.e.i64(group * columns * bytes)));
-    Value to = k.e.advance(target, k.e.mul(step, k.e.i64(columns * 4)));
-    forPieces(k, columns, k.e.features.vectorBytes / 4, [&](Value first, int64_t width) {
-      Type lanes = k.e.lanes(unit, width);
-      Value all;
-      for (int64_t row = 0; row < count; ++row) {
-        Value place =
-            k.e.advance(k.e.advance(from, k.e.mul(first, k.e.i64(bytes))), row * columns * bytes);
-        Value part = arith::ExtUIOp::create(k.b, k.e.loc, lanes, k.e.load(bits, place, width));
-        if (row == 0) {
-          all = part;
-          continue;
-        }
-        Value distance = k.e.splat(k.e.integer(unit, row * bytes * 8), width);
-        part = arith::ShLIOp::create(k.b, k.e.loc, part, distance);
-        all = arith::OrIOp::create(k.b, k.e.loc, all, part);
-      }
-      k.e.store(unit, k.e.advance(to, k.e.mul(first, k.e.i64(4))), all);
-    });
-  };
-  if (int64_t whole = rows / group) {
-    auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(0), k.e.i64(whole), k.e.i64(1));
+  Type lanes = k.e.lanes(unit, width);
+  Value all = count ? Value() : k.e.zero(unit, width);
+  for (int64_t row = 0; row < count; ++row) {
+    Value elements = k.e.load(bits, k.e.advance(from, row * rowBytes), width);
+    Value part = arith::ExtUIOp::create(k.b, k.e.loc, lanes, elements);
+    if (row == 0) {
+      all = part;
+      continue;
+    }
+    Value distance = k.e.splat(k.e.integer(unit, row * bytes * 8), width);
+    part = arith::ShLIOp::create(k.b, k.e.loc, part, distance);
+    all = arith::OrIOp::create(k.b, k.e.loc, all, part);
+  }
+  k.e.store(unit, to, all);
+}
+
+/// `body` for the groups of rows of a matrix: the number of each, and of how many rows it is. Then
+/// for groups of no rows up to `steps`.
+static void forGroups(Kernel &k, int64_t rows, int64_t group, int64_t steps,
+                      function_ref<void(Value step, int64_t count)> body) {
+  auto loop = [&](int64_t first, int64_t end, int64_t count) {
+    if (first >= end)
+      return;
+    auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(first), k.e.i64(end), k.e.i64(1));
     OpBuilder::InsertionGuard guard(k.b);
     k.b.setInsertionPoint(loop.getBody()->getTerminator());
-    units(loop.getInductionVar(), group);
-  }
+    body(loop.getInductionVar(), count);
+  };
+  int64_t whole = rows / group;
+  loop(0, whole, group);
   if (rows % group)
-    units(k.e.i64(rows / group), rows % group);
+    body(k.e.i64(whole), rows % group);
+  loop((rows + group - 1) / group, steps, 0);
+}
+
+void emitInterleave(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
+                    Type element, int64_t group) {
+  int64_t rowBytes = columns * tile::sizeInBytes(element);
+  forGroups(k, rows, group, 0, [&](Value step, int64_t count) {
+    Value from = k.e.advance(source, k.e.mul(step, k.e.i64(group * rowBytes)));
+    Value to = k.e.advance(target, k.e.mul(step, k.e.i64(columns * 4)));
+    forPieces(k, columns, k.e.features.vectorBytes / 4, [&](Value first, int64_t width) {
+      emitUnits(k, k.e.advance(from, k.e.mul(first, k.e.i64(tile::sizeInBytes(element)))),
+                k.e.advance(to, k.e.mul(first, k.e.i64(4))), count, rowBytes, width, element);
+    });
+  });
+}
+
+void emitTransposedPanels(Kernel &k, Value source, Value target, int64_t n, int64_t steps) {
+  int64_t panels = (n + panelColumns - 1) / panelColumns, panelBytes = panelColumns * steps * 4;
+  auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(0), k.e.i64(panels), k.e.i64(1));
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value offset = k.e.mul(loop.getInductionVar(), k.e.i64(panelBytes));
+  emitTranspose(k, k.e.advance(source, offset), k.e.advance(target, offset), panelColumns, steps,
+                k.b.getI32Type());
+}
+
+void emitInterleavedPanels(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
+                           int64_t steps, Type element, int64_t group) {
+  int64_t bytes = tile::sizeInBytes(element), rowBytes = columns * bytes;
+  // The columns of as many neighbouring panels as one cache line of a row holds are read together.
+  int64_t together = std::max<int64_t>(panelColumns, 64 / bytes);
+  auto panels = [&](Value first, int64_t count) {
+    Value from = k.e.advance(source, k.e.mul(first, k.e.i64(bytes)));
+    Value to = k.e.advance(target, k.e.mul(first, k.e.i64(steps * 4)));
+    forGroups(k, rows, group, steps, [&](Value step, int64_t rowsHere) {
+      Value row = k.e.advance(from, k.e.mul(step, k.e.i64(group * rowBytes)));
+      Value place = k.e.advance(to, k.e.mul(step, k.e.i64(panelColumns * 4)));
+      for (int64_t column = 0, width = panelColumns; width; width /= 2)
+        for (; count - column >= width; column += width) {
+          int64_t panel = column / panelColumns, inside = column % panelColumns;
+          emitUnits(k, k.e.advance(row, column * bytes),
+                    k.e.advance(place, (panel * panelColumns * steps + inside) * 4), rowsHere,
+                    rowBytes, width, element);
+        }
+    });
+  };
+  int64_t whole = columns / together;
+  if (whole) {
+    auto loop =
+        scf::ForOp::create(k.b, k.e.loc, k.e.i64(0), k.e.i64(whole * together), k.e.i64(together));
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPoint(loop.getBody()->getTerminator());
+    panels(loop.getInductionVar(), together);
+  }
+  if (columns % together)
+    panels(k.e.i64(whole * together), columns % together);
 }
 
 void emitPaddedRows(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,

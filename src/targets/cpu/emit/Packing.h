@@ -15,6 +15,17 @@ void emitTranspose(Kernel &kernel, mlir::Value source, mlir::Value target, int64
 void emitInterleave(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
                     int64_t columns, mlir::Type element, int64_t group);
 
+/// Panels of 16 columns, `steps` units of 32 bits for each column, row by row; of the last panel
+/// only the columns that exist are written.
+///
+/// From units in rows, of n x steps for n columns that must be filled up to whole panels: their
+/// transpose.
+void emitTransposedPanels(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t n,
+                          int64_t steps);
+/// As emitInterleave, with zeros up to `steps`.
+void emitInterleavedPanels(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
+                           int64_t columns, int64_t steps, mlir::Type element, int64_t group);
+
 /// Copies a matrix of `rows` x `columns` elements to rows of `padded` elements, zeros at their
 /// ends.
 void emitPaddedRows(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,

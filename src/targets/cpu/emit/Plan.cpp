@@ -64,6 +64,12 @@ int costOf(Operation *op) {
   return 1;
 }
 
+/// Whether an op keeps a part of each integer: as a tensor in memory the part takes less to read
+/// than the whole, of which a register also holds fewer lanes.
+static bool narrows(Operation *op) {
+  return isa<arith::TruncIOp>(op) && !tile::elementOf(op->getResult(0).getType()).isInteger(1);
+}
+
 namespace {
 
 class Planner {
@@ -353,7 +359,7 @@ void Planner::chooseMaterialized() {
       made = first;
     else if (!isFixed && besideChecks.size() > 1 && cost[&op] > cheap)
       made = first;
-    else if (!isFixed && inside && !besideChecks.empty() && cost[&op] > cheap)
+    else if (!isFixed && inside && !besideChecks.empty() && (cost[&op] > cheap || narrows(&op)))
       made = first;
     else if (!isFixed && byChecks && cost[&op] > costly)
       made = *llvm::min_element(allTimes);

@@ -50,9 +50,7 @@ static bool hasRangeAlong(Value sum, unsigned dim) {
   return false;
 }
 
-/// The dimension along which the places that a tensor of pointers names are neighbours in memory;
-/// -1 when there is none that is known.
-static int contiguousDimension(Kernel &k, Value pointer) {
+int contiguousDimension(Kernel &k, Value pointer) {
   ArrayRef<int64_t> shape = tile::shapeOf(pointer.getType());
   if (std::optional<std::pair<int, int>> dims = matrixDims(shape);
       dims && hasRangeAlong(pointer, dims->second))

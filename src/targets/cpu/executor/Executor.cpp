@@ -2,6 +2,7 @@
 #include "targets/cpu/executor/Executor.h"
 
 #include "targets/cpu/executor/Pool.h"
+#include "targets/cpu/executor/Tiles.h"
 
 #include <algorithm>
 #include <atomic>
@@ -103,6 +104,8 @@ void *scratchFor(size_t bytes) {
   if (_setjmp(frame.exit) == 0) {
     job.kernel(job.args, &job.info, begin, end, scratch);
     finished = true;
+  } else {
+    releaseTiles(); // the kernel's end was not reached
   }
   currentFrame = currentFrame->outer;
   return finished;

@@ -311,6 +311,15 @@ static const Assembler *programInForce(const Architecture &arch) {
   return program && program->ptxVersion() >= neededVersion(&arch) ? program : nullptr;
 }
 
+bool assemblesSetmaxnreg(const Architecture &arch) {
+  auto found = findAssembler(&arch);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return true;
+  }
+  return !(*found)->isInProcess() || programInForce(arch);
+}
+
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes) {
   auto found = findAssembler(&options.arch);
@@ -330,6 +339,9 @@ llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
   };
   if (!first.isInProcess())
     return run(first, ptx);
+  if (ptx.contains("setmaxnreg."))
+    if (const Assembler *program = programInForce(options.arch))
+      return run(*program, inVersion(ptx, program->ptxVersion()));
 
   const std::string by = first.description();
   AssemblyNote note(notes, by + "\n" + options.arch.name() + " -O" +

@@ -99,8 +99,14 @@ llvm::Expected<const Assembler *> findAssembler(const Architecture *arch = nullp
 /// a release that is too old for the architecture. Empty where none was.
 std::string passedOver(const Architecture *arch = nullptr);
 
-/// Assembles by the assembler in force, to machine code or an error. If another one was passed
-/// over, the first assembly in a process has a warning.
+/// Whether kernels with `setmaxnreg` get the registers that it names: by a `ptxas` program.
+/// nvJitLink and the driver's compiler translate for linking, and ignore the instruction then
+/// (ptxas's advisory C7504). True as well when there is no assembler.
+bool assemblesSetmaxnreg(const Architecture &arch);
+
+/// Assembles by the assembler in force, to machine code or an error. Code with `setmaxnreg` goes to
+/// a `ptxas` program where there is one, unless another assembler was asked for. If another one was
+/// passed over, the first assembly in a process has a warning.
 ///
 /// One that crashes in this process (CrashGuard.h) is not called in it again: this code, with a
 /// warning among the assembly's, and all further code goes to a `ptxas` program. Where there is

@@ -6,6 +6,7 @@
 #include "targets/nvidia/emit/Words.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace mlir;
 using namespace nereid::layout;
@@ -236,6 +237,40 @@ void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
   });
 }
 
+//===--- turns of the groups of four warps
+//-----------------------------------------------------===//
+
+/// The named barrier of the first group; the others' follow. Lower ones belong to parts.
+constexpr unsigned firstTurnBarrier = 8;
+
+/// One group passes the turn to another.
+constexpr unsigned turnThreads = 2 * 128;
+
+llvm::Value *groupOf(Emitter &e) {
+  return e.b.CreateLShr(e.uniformWarpId(), 2);
+}
+
+void arriveForTurn(Emitter &e, llvm::Value *group) {
+  e.intrinsic(llvm::Intrinsic::nvvm_barrier_cta_arrive_aligned_count,
+              {e.b.CreateAdd(group, e.i32(firstTurnBarrier)), e.i32(turnThreads)});
+}
+
+void takeTurn(Emitter &e) {
+  e.intrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count,
+              {e.b.CreateAdd(groupOf(e), e.i32(firstTurnBarrier)), e.i32(turnThreads)});
+}
+
+void passTurn(Emitter &e) {
+  unsigned groups = e.warpCount() / 4;
+  llvm::Value *next = e.b.CreateAdd(groupOf(e), e.i32(1));
+  arriveForTurn(e, e.b.CreateSelect(e.b.CreateICmpEQ(next, e.i32(groups)), e.i32(0), next));
+}
+
+void startTurns(Emitter &e) {
+  e.when(e.b.CreateICmpEQ(groupOf(e), e.i32(e.warpCount() / 4 - 1)),
+         [&] { arriveForTurn(e, e.i32(0)); });
+}
+
 } // namespace
 
 bool emitAsync(Emitter &e, Operation *op) {
@@ -259,6 +294,9 @@ bool emitAsync(Emitter &e, Operation *op) {
               "~{memory}", {}, true, true);
         return true;
       })
+      .Case([&](TurnStartOp) { return startTurns(e), true; })
+      .Case([&](TurnTakeOp) { return takeTurn(e), true; })
+      .Case([&](TurnPassOp) { return passTurn(e), true; })
       .Case([&](FenceAsyncOp op) {
         std::string text = op.getGlobal() ? "fence.proxy.async;" : "fence.proxy.async.shared::cta;";
         return statement(e, text, "~{memory}", {}), true;

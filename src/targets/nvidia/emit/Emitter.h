@@ -58,6 +58,7 @@ public:
   llvm::Value *squareRoot(llvm::Value *value) override;
   llvm::Value *reciprocalSquareRoot(llvm::Value *value) override;
   llvm::Value *roundedProduct(llvm::Value *lhs, llvm::Value *rhs) override;
+  llvm::Value *productDown(llvm::Value *lhs, llvm::Value *rhs) override;
   llvm::Value *saturatedFma(llvm::Value *lhs, llvm::Value *rhs, llvm::Value *add) override;
   std::string librarySymbol(llvm::StringRef name, bool fp32) const override;
   bool packs(mlir::Type element) const override;

@@ -145,6 +145,10 @@ Value *Emitter::roundedProduct(Value *lhs, Value *rhs) {
   return intrinsic(Intrinsic::nvvm_mul_rn_f, {lhs, rhs});
 }
 
+Value *Emitter::productDown(Value *lhs, Value *rhs) {
+  return intrinsic(Intrinsic::nvvm_mul_rm_f, {lhs, rhs});
+}
+
 Value *Emitter::saturatedFma(Value *lhs, Value *rhs, Value *add) {
   return intrinsic(Intrinsic::nvvm_fma_rn_sat_f, {lhs, rhs, add});
 }

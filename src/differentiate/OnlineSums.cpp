@@ -1,0 +1,689 @@
+#include "differentiate/OnlineSums.h"
+
+#include "differentiate/Access.h"
+#include "differentiate/Blocks.h"
+#include "ir/tile/Combiner.h"
+#include "ir/tile/WithTangent.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <map>
+
+using namespace mlir;
+
+namespace nereid::differentiate {
+namespace {
+
+bool isSpread(Operation *op) {
+  return isa<tile::SplatOp, tile::BroadcastOp, tile::ExpandDimsOp>(op);
+}
+
+/// The value behind repetitions along dimensions.
+Value unspread(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isSpread(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+std::optional<double> floatConstant(Value value) {
+  value = unspread(value);
+  if (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(op))
+    return floatConstant(op->getOperand(0));
+  Attribute attribute;
+  if (!matchPattern(value, m_Constant(&attribute)))
+    return std::nullopt;
+  if (auto dense = dyn_cast<DenseElementsAttr>(attribute)) {
+    if (!dense.isSplat() || !isa<FloatType>(dense.getElementType()))
+      return std::nullopt;
+    return dense.getSplatValue<APFloat>().convertToDouble();
+  }
+  auto number = dyn_cast<FloatAttr>(attribute);
+  return number ? std::optional(number.getValueAsDouble()) : std::nullopt;
+}
+
+/// The logarithm of the base of a power, or of a logarithm; 0 for every other operation.
+double logOfBase(Operation *op, bool ofPower) {
+  if (ofPower ? isa<math::ExpOp>(op) : isa<math::LogOp>(op))
+    return 1.0;
+  if (ofPower ? isa<math::Exp2Op>(op) : isa<math::Log2Op>(op))
+    return std::log(2.0);
+  auto device = dyn_cast<tile::ExternOp>(op);
+  if (!device || device.getLibrary() != "libdevice")
+    return 0.0;
+  StringRef name = device.getSymbol();
+  if (name == (ofPower ? "exp" : "log"))
+    return 1.0;
+  return name == (ofPower ? "exp2" : "log2") ? std::log(2.0) : 0.0;
+}
+
+/// `x`, but another number where x equals a constant: of `where(x == c, d, x)` the value x.
+Value guardedBy(Operation *op, double constant) {
+  auto select = dyn_cast<arith::SelectOp>(op);
+  auto compare = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+  if (!compare || !floatConstant(compare.getRhs()) || *floatConstant(compare.getRhs()) != constant)
+    return {};
+  using Predicate = arith::CmpFPredicate;
+  bool isEqual = compare.getPredicate() == Predicate::OEQ;
+  if (!isEqual && compare.getPredicate() != Predicate::UNE)
+    return {};
+  Value kept = isEqual ? select.getFalseValue() : select.getTrueValue();
+  Value other = isEqual ? select.getTrueValue() : select.getFalseValue();
+  return kept == compare.getLhs() && floatConstant(other) ? kept : Value();
+}
+
+/// What a loop carries that is rescaled in every round.
+struct Rescaled {
+  unsigned index;
+  arith::MulFOp product; ///< of what was carried and the factor
+  unsigned place;        ///< of the factor among the product's operands
+  Value factor;          ///< exp(m - m'), before it is repeated along dimensions
+};
+
+struct OnlineLoop {
+  scf::ForOp loop;
+  unsigned maximum = 0;
+  Operation *next = nullptr; ///< gives the new maximum
+  SmallVector<Rescaled> sums;
+  double logOfBase = 0.0;
+  OnlineLoop *before = nullptr; ///< the loop that gives what this one begins with
+
+  Value carried(unsigned i) const { return scf::ForOp(loop).getRegionIterArg(i); }
+};
+
+/// Whether a value of a loop's body depends on another.
+bool dependsOn(Value value, Value on, scf::ForOp loop) {
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> work{value};
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (next == on)
+      return true;
+    if (!loop.getRegion().isAncestor(next.getParentRegion()) || !seen.insert(next).second)
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op)
+      op = next.getParentBlock()->getParentOp();
+    if (op != loop)
+      op->walk(
+          [&](Operation *inner) { work.append(inner->operand_begin(), inner->operand_end()); });
+  }
+  return false;
+}
+
+/// Whether a value is exp(m - m').
+bool isFactor(Value value, OnlineLoop &online) {
+  Operation *op = value.getDefiningOp();
+  double base = op ? logOfBase(op, /*ofPower=*/true) : 0.0;
+  auto difference = base ? op->getOperand(0).getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  if (!difference || difference.getLhs() != online.carried(online.maximum))
+    return false;
+  Value after = difference.getRhs();
+  if (Operation *guard = after.getDefiningOp(); guard && guard != online.next)
+    after = guardedBy(guard, -std::numeric_limits<double>::infinity());
+  if (!after || after != online.next->getResult(0) ||
+      (online.logOfBase && online.logOfBase != base))
+    return false;
+  online.logOfBase = base;
+  return true;
+}
+
+/// How a sum is passed on: by additions and one product with the factor. False for what is neither
+/// that nor independent of the maximum.
+bool findSum(OnlineLoop &online, unsigned index) {
+  scf::ForOp loop = online.loop;
+  Value carried = online.carried(index), next = loop.getYieldedValues()[index];
+  if (!isa<FloatType>(tile::elementOf(carried.getType())) ||
+      !dependsOn(next, online.carried(online.maximum), loop))
+    return true;
+  Rescaled sum{index, nullptr, 0, Value()};
+  while (next != carried) {
+    Operation *op = next.getDefiningOp();
+    if (!op || op->getBlock() != loop.getBody() ||
+        !isa<arith::AddFOp, arith::MulFOp, tile::DotOp>(op))
+      return false;
+    int from = -1;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+      if (dependsOn(operand, carried, loop)) {
+        if (from >= 0)
+          return false;
+        from = int(i);
+      }
+    if (from < 0 || (isa<tile::DotOp>(op) &&
+                     next.getDefiningOp<tile::DotOp>().getC() != op->getOperand(unsigned(from))))
+      return false;
+    if (auto product = dyn_cast<arith::MulFOp>(op)) {
+      unsigned place = 1 - unsigned(from);
+      Value factor = unspread(product->getOperand(place));
+      if (sum.product || !isFactor(factor, online))
+        return false;
+      sum = {index, product, place, factor};
+    }
+    next = op->getOperand(unsigned(from));
+  }
+  if (!sum.product)
+    return false;
+  online.sums.push_back(sum);
+  return true;
+}
+
+std::optional<OnlineLoop> onlineLoop(scf::ForOp loop, const Activity &activity) {
+  bool writes = loop->walk([&](Operation *op) {
+                      std::optional<Access> access = accessOf(op);
+                      return (access && access->stored) || isa<tile::PrintOp>(op)
+                                 ? WalkResult::interrupt()
+                                 : WalkResult::advance();
+                    })
+                    .wasInterrupted();
+  for (unsigned i = 0; !writes && i < loop.getNumRegionIterArgs(); ++i) {
+    OnlineLoop online;
+    online.loop = loop;
+    online.maximum = i;
+    online.next = loop.getYieldedValues()[i].getDefiningOp();
+    if (!online.next || online.next->getBlock() != loop.getBody() ||
+        !isa<arith::MaxNumFOp, arith::MaximumFOp>(online.next) ||
+        !llvm::is_contained(online.next->getOperands(), online.carried(i)))
+      continue;
+    bool areSums = true;
+    for (unsigned k = 0; areSums && k < loop.getNumRegionIterArgs(); ++k)
+      areSums = k == i || findSum(online, k);
+    if (areSums && llvm::any_of(online.sums, [&](const Rescaled &sum) {
+          return activity.hasTangent(loop.getResult(sum.index));
+        }))
+      return online;
+  }
+  return std::nullopt;
+}
+
+//===--- degrees ---===//
+
+/// How a value changes with the maxima, each a variable: by a multiple of them that is added, or by
+/// a power of e that it is multiplied by, with this multiple as its exponent.
+struct Degree {
+  enum Kind : uint8_t { Same, Added, Factor, Unknown } kind = Same;
+  std::map<const void *, double> by;
+
+  /// a + times * b.
+  static Degree sum(Kind kind, Degree a, const Degree &b, double times) {
+    for (const auto &[variable, multiple] : b.by)
+      a.by[variable] += times * multiple;
+    // Constants of kernels are rounded to fp32.
+    std::erase_if(a.by, [](const auto &each) { return std::abs(each.second) < 1e-6; });
+    a.kind = a.by.empty() ? Same : kind;
+    return a;
+  }
+  bool isSameAs(const Degree &other) const {
+    return kind == other.kind && sum(kind, *this, other, -1.0).by.empty();
+  }
+};
+
+class Degrees {
+public:
+  using Loops = std::map<Operation *, OnlineLoop>;
+  Degrees(Loops &loops, const Activity &activity) : loops(loops), activity(activity) {}
+
+  /// Loops whose maximum the kernel's results depend on, as far as is known.
+  llvm::DenseSet<Operation *> run(func::FuncOp kernel) {
+    for (auto &[op, loop] : loops)
+      loop.before = nullptr;
+    visit(kernel.getBody().front());
+    return std::move(rejected);
+  }
+
+private:
+  /// The maximum in a round, before it; that after it is the loop itself.
+  static const void *variableBefore(const OnlineLoop &online) {
+    return scf::ForOp(online.loop).getBody();
+  }
+
+  Degree of(Value value) const {
+    auto found = degrees.find(value);
+    return found == degrees.end() ? Degree() : found->second;
+  }
+
+  void set(Value value, const Degree &degree) {
+    if (degree.kind == Degree::Same)
+      degrees.erase(value);
+    else
+      degrees[value] = degree;
+  }
+
+  void reject(const Degree &degree) {
+    for (const auto &[variable, multiple] : degree.by)
+      for (auto &[op, online] : loops)
+        if (variable == op || variable == variableBefore(online))
+          rejected.insert(op);
+  }
+
+  void rejectAll(Operation *op) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        reject(of(operand));
+    });
+  }
+
+  void visit(Block &block) {
+    for (Operation &op : block.without_terminator())
+      visit(&op);
+  }
+
+  void visit(Operation *op) {
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return visitFor(loop);
+    if (auto branch = dyn_cast<scf::IfOp>(op))
+      return visitIf(branch);
+    if (op->getNumRegions() && !isa<tile::ReduceOp>(op))
+      return rejectAll(op);
+    if (auto found = newMaximum.find(op); found != newMaximum.end())
+      return visitMaximum(op, found->second);
+    if (llvm::all_of(op->getOperands(), [&](Value v) { return of(v).kind == Degree::Same; }))
+      return;
+    if (op->getNumResults() == 0)
+      return visitWrite(op);
+    std::optional<Degree> degree = op->getNumResults() == 1 ? resultOf(op) : std::nullopt;
+    if (degree)
+      return set(op->getResult(0), *degree);
+    // Nothing is known of what it gives; that matters where it is used.
+    Degree unknown{Degree::Unknown, {}};
+    for (Value operand : op->getOperands())
+      for (const auto &[variable, multiple] : of(operand).by)
+        unknown.by[variable] = 1.0;
+    std::optional<Access> access = accessOf(op);
+    if (access && access->stored)
+      reject(unknown);
+    for (Value result : op->getResults())
+      degrees[result] = unknown;
+  }
+
+  /// A variable of its own, whatever it is computed from.
+  void visitMaximum(Operation *op, Operation *loop) {
+    Value carried = loops.at(loop).carried(loops.at(loop).maximum);
+    for (Value operand : op->getOperands())
+      if (operand != carried)
+        reject(of(operand));
+    set(op->getResult(0), {Degree::Added, {{loop, 1.0}}});
+  }
+
+  /// What is stored where no gradient is given for it does not matter.
+  void visitWrite(Operation *op) {
+    std::optional<Access> access = accessOf(op);
+    if (!access || activity.hasShadow(access->address) || of(access->address).kind != Degree::Same)
+      return rejectAll(op);
+    for (Value operand : op->getOperands())
+      if (operand != access->stored)
+        reject(of(operand));
+  }
+
+  /// Of two values of which one is selected, or that are added.
+  std::optional<Degree> either(Value a, Value b) const {
+    Degree left = of(a), right = of(b);
+    if (left.isSameAs(right) && left.kind != Degree::Unknown)
+      return left;
+    for (auto [constant, other] : {std::pair(a, right), std::pair(b, left)}) {
+      std::optional<double> number = floatConstant(constant);
+      if (number && ((other.kind == Degree::Factor && *number == 0.0) ||
+                     (other.kind == Degree::Added && *number == -infinity)))
+        return other;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Degree> resultOf(Operation *op) const {
+    auto operand = [&](unsigned i) { return of(op->getOperand(i)); };
+    auto isOnly = [&](unsigned i, Degree::Kind kind) { return operand(i).kind == kind; };
+    if (isSpread(op) || isa<tile::TransOp, tile::ReshapeOp, arith::ExtFOp, arith::TruncFOp>(op))
+      return operand(0);
+    if (isa<arith::NegFOp>(op))
+      return isOnly(0, Degree::Added) ? Degree::sum(Degree::Added, {}, operand(0), -1.0)
+                                      : operand(0);
+    if (isa<arith::AddFOp, arith::SubFOp>(op))
+      return sumOf(op, isa<arith::AddFOp>(op) ? 1.0 : -1.0);
+    if (isa<arith::MulFOp, arith::DivFOp>(op))
+      return productOf(op, isa<arith::MulFOp>(op) ? 1.0 : -1.0);
+    if (double base = logOfBase(op, /*ofPower=*/true); base && isOnly(0, Degree::Added))
+      return Degree::sum(Degree::Factor, {}, operand(0), base);
+    if (double base = logOfBase(op, /*ofPower=*/false); base && isOnly(0, Degree::Factor))
+      return Degree::sum(Degree::Added, {}, operand(0), 1.0 / base);
+    return llvm::TypeSwitch<Operation *, std::optional<Degree>>(op)
+        .Case([&](arith::SelectOp select) { return selected(select); })
+        .Case([&](tile::DotOp dot) -> std::optional<Degree> {
+          Degree a = of(dot.getA()), b = of(dot.getB()), c = of(dot.getC());
+          if (a.kind == Degree::Added || a.kind == Degree::Unknown || b.kind == Degree::Added ||
+              b.kind == Degree::Unknown)
+            return std::nullopt;
+          Degree product = Degree::sum(Degree::Factor, a, b, 1.0);
+          std::optional<double> number = floatConstant(dot.getC());
+          return product.isSameAs(c) || (number && *number == 0.0) ? std::optional(product)
+                                                                   : std::nullopt;
+        })
+        .Case([&](tile::ReduceOp reduce) -> std::optional<Degree> {
+          bool isSum = tile::resultKind(reduce->getRegion(0), 0) == tile::CombinerKind::AddF;
+          return isSum && isOnly(0, Degree::Factor) ? std::optional(operand(0)) : std::nullopt;
+        })
+        .Default(std::nullopt);
+  }
+
+  std::optional<Degree> sumOf(Operation *op, double sign) const {
+    Degree a = of(op->getOperand(0)), b = of(op->getOperand(1));
+    if (a.kind == Degree::Unknown || b.kind == Degree::Unknown)
+      return std::nullopt;
+    if (a.kind == Degree::Factor || b.kind == Degree::Factor)
+      return either(op->getOperand(0), op->getOperand(1));
+    return Degree::sum(Degree::Added, a, b, sign);
+  }
+
+  std::optional<Degree> productOf(Operation *op, double power) const {
+    Degree a = of(op->getOperand(0)), b = of(op->getOperand(1));
+    if (a.kind == Degree::Unknown || b.kind == Degree::Unknown)
+      return std::nullopt;
+    if (a.kind != Degree::Added && b.kind != Degree::Added)
+      return Degree::sum(Degree::Factor, a, b, power);
+    bool isFirst = a.kind == Degree::Added;
+    std::optional<double> number = floatConstant(op->getOperand(isFirst ? 1 : 0));
+    if (!number || *number == 0.0 || (power < 0 && !isFirst))
+      return std::nullopt;
+    return Degree::sum(Degree::Added, {}, isFirst ? a : b, power > 0 ? *number : 1.0 / *number);
+  }
+
+  std::optional<Degree> selected(arith::SelectOp select) const {
+    // Of what no key was seen for: its sums are zero, whatever takes the maximum's place.
+    if (Value kept = guardedBy(select, -infinity); kept && of(kept).kind == Degree::Added)
+      return of(kept);
+    if (Value kept = guardedBy(select, 0.0); kept && of(kept).kind == Degree::Factor)
+      return of(kept);
+    if (of(select.getCondition()).kind != Degree::Same)
+      return std::nullopt;
+    return either(select.getTrueValue(), select.getFalseValue());
+  }
+
+  void visitIf(scf::IfOp branch) {
+    reject(of(branch.getCondition()));
+    SmallVector<std::optional<Degree>> results(branch.getNumResults());
+    for (Region &region : branch->getRegions()) {
+      if (region.empty())
+        continue;
+      visit(region.front());
+      for (auto [i, yielded] : llvm::enumerate(region.front().getTerminator()->getOperands())) {
+        if (results[i] && !results[i]->isSameAs(of(yielded))) {
+          reject(*results[i]);
+          reject(of(yielded));
+        }
+        results[i] = of(yielded);
+      }
+    }
+    for (auto [result, degree] : llvm::zip(branch.getResults(), results))
+      set(result, degree ? *degree : Degree());
+  }
+
+  void visitFor(scf::ForOp loop) {
+    for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+      reject(of(bound));
+    for (auto [carried, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
+      set(carried, of(init));
+    auto found = loops.find(loop);
+    if (found != loops.end())
+      beginOnline(found->second);
+    visit(*loop.getBody());
+    if (found != loops.end())
+      return endOnline(found->second);
+    for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i)
+      passOn(loop, i);
+  }
+
+  /// What every round gives must change as what it began with.
+  void passOn(scf::ForOp loop, unsigned i) {
+    Degree begin = of(loop.getInitArgs()[i]), end = of(loop.getYieldedValues()[i]);
+    if (!begin.isSameAs(end) || begin.kind == Degree::Unknown) {
+      reject(begin);
+      reject(end);
+    }
+    set(loop.getResult(i), begin);
+  }
+
+  void beginOnline(OnlineLoop &online) {
+    scf::ForOp loop = online.loop;
+    Value maximum = loop.getInitArgs()[online.maximum];
+    Degree begin = of(maximum);
+    const OnlineLoop *before = nullptr;
+    if (begin.kind == Degree::Added && begin.by.size() == 1 && begin.by.begin()->second == 1.0)
+      for (auto &[op, other] : loops)
+        if (op == begin.by.begin()->first && op->getBlock() == loop->getBlock() &&
+            maximum == op->getResult(other.maximum)) {
+          before = &other;
+          online.before = &other;
+        }
+    bool isKnown = before ? before->logOfBase == online.logOfBase
+                          : begin.kind == Degree::Same && !activity.hasTangent(maximum);
+    for (const Rescaled &sum : online.sums) {
+      Value init = loop.getInitArgs()[sum.index];
+      std::optional<double> number = floatConstant(init);
+      if (before)
+        isKnown &= (number && *number == 0.0) ||
+                   of(init).isSameAs(factor(before->loop, -before->logOfBase));
+      else
+        isKnown &= of(init).kind == Degree::Same && !activity.hasTangent(init);
+      set(online.carried(sum.index), factor(variableBefore(online), -online.logOfBase));
+    }
+    if (!isKnown) {
+      rejected.insert(loop);
+      reject(begin);
+    }
+    set(online.carried(online.maximum), {Degree::Added, {{variableBefore(online), 1.0}}});
+    if (isKnown)
+      newMaximum[online.next] = loop;
+  }
+
+  void endOnline(const OnlineLoop &online) {
+    scf::ForOp loop = online.loop;
+    for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i) {
+      auto isHere = [&](const Rescaled &sum) { return sum.index == i; };
+      if (i == online.maximum) {
+        set(loop.getResult(i), {Degree::Added, {{loop.getOperation(), 1.0}}});
+      } else if (llvm::any_of(online.sums, isHere)) {
+        Degree expected = factor(loop, -online.logOfBase);
+        if (!of(loop.getYieldedValues()[i]).isSameAs(expected))
+          rejected.insert(loop);
+        set(loop.getResult(i), expected);
+      } else {
+        passOn(loop, i);
+      }
+    }
+  }
+
+  static Degree factor(const void *variable, double exponent) {
+    return {Degree::Factor, {{variable, exponent}}};
+  }
+  static Degree factor(scf::ForOp loop, double exponent) {
+    return factor(static_cast<const void *>(loop.getOperation()), exponent);
+  }
+
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  Loops &loops;
+  const Activity &activity;
+  llvm::DenseMap<Value, Degree> degrees;
+  llvm::DenseMap<Operation *, Operation *> newMaximum;
+  llvm::DenseSet<Operation *> rejected;
+};
+
+//===--- plain sums ---===//
+
+/// A sum over the exponentials themselves: positive, and of the maximum's shape.
+const Rescaled *normaliserOf(const OnlineLoop &online) {
+  scf::ForOp loop = online.loop;
+  for (const Rescaled &sum : online.sums) {
+    auto add = loop.getYieldedValues()[sum.index].getDefiningOp<arith::AddFOp>();
+    if (!add || loop.getResult(sum.index).getType() != loop.getResult(online.maximum).getType())
+      continue;
+    for (Value summand : add->getOperands()) {
+      auto reduce = summand.getDefiningOp<tile::ReduceOp>();
+      Operation *of = (reduce ? reduce->getOperand(0) : summand).getDefiningOp();
+      while (of && isa<arith::ExtFOp, arith::TruncFOp, arith::SelectOp>(of))
+        of = of->getOperand(isa<arith::SelectOp>(of) ? 1 : 0).getDefiningOp();
+      if (of && logOfBase(of, /*ofPower=*/true))
+        return &sum;
+    }
+  }
+  return nullptr;
+}
+
+/// Writes the plain sums of loops that follow each other.
+class Separator {
+public:
+  Separator(ArrayRef<OnlineLoop *> chain, const Activity &activity)
+      : chain(chain), activity(activity), last(*chain.back()), builder(last.loop->getContext()),
+        loc(last.loop.getLoc()) {}
+
+  void run() {
+    SmallVector<SmallVector<OpOperand *>> uses;
+    for (Value result : last.loop.getResults()) {
+      uses.emplace_back();
+      for (OpOperand &use : result.getUses())
+        uses.back().push_back(&use);
+    }
+    builder.setInsertionPointAfter(last.loop);
+    findBase();
+    for (OnlineLoop *online : chain)
+      writeSum(*online);
+    for (auto [i, result] : llvm::enumerate(last.loop.getResults())) {
+      Value derived = derivedFrom(i, result);
+      for (OpOperand *use : uses[i])
+        if (derived)
+          use->set(derived);
+    }
+    for (OnlineLoop *online : chain)
+      online->loop->setAttr(constantAttribute, builder.getUnitAttr());
+  }
+
+private:
+  /// The constant in the maximum's place, and by what its sums must be multiplied to be those that
+  /// the loop gives.
+  void findBase() {
+    base = last.loop.getResult(last.maximum);
+    const Rescaled *normaliser = normaliserOf(last);
+    if (!normaliser)
+      return;
+    Value sum = last.loop.getResult(normaliser->index);
+    Type type = sum.getType();
+    Value isSum = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, sum,
+                                        zeroOf(builder, loc, type));
+    Value logarithm = last.logOfBase == 1.0 ? math::LogOp::create(builder, loc, sum).getResult()
+                                            : math::Log2Op::create(builder, loc, sum).getResult();
+    Value moved = arith::AddFOp::create(builder, loc, base, logarithm);
+    base = arith::SelectOp::create(builder, loc, isSum, moved, base);
+    scale = arith::SelectOp::create(builder, loc, isSum, sum, constantOf(builder, loc, type, 1.0));
+  }
+
+  void writeSum(const OnlineLoop &online) {
+    scf::ForOp loop = online.loop;
+    auto copy = cast<scf::ForOp>(builder.clone(*loop, map));
+    BlockArgument maximum = copy.getRegionIterArg(online.maximum);
+    Value next = map.lookup(online.next->getResult(0));
+    copy.getInitArgsMutable()[online.maximum].set(base);
+    maximum.replaceAllUsesWith(base);
+    next.replaceAllUsesWith(base);
+    next.getDefiningOp()->erase();
+    copy.getBody()->getTerminator()->setOperand(online.maximum, maximum);
+    map.map(loop.getResult(online.maximum), base);
+    for (const Rescaled &sum : online.sums) {
+      Operation *product = map.lookup(sum.product->getResult(0)).getDefiningOp();
+      product->getResult(0).replaceAllUsesWith(product->getOperand(1 - sum.place));
+      product->erase();
+    }
+  }
+
+  /// What takes the place of a result of the last loop; null for the result itself.
+  Value derivedFrom(unsigned i, Value result) {
+    if (i == last.maximum || activity.of(result) == Nothing)
+      return {};
+    Value plain = map.lookup(result);
+    for (const Rescaled &sum : last.sums)
+      if (sum.index == i) {
+        if (scale)
+          plain = arith::MulFOp::create(builder, loc, plain, spreadLike(sum));
+        return tile::ExternOp::create(builder, loc, result.getType(), ValueRange{result, plain},
+                                      tile::tangentSymbol, tile::tangentLibrary, /*pure=*/true,
+                                      /*path=*/nullptr)
+            .getResult();
+      }
+    return plain;
+  }
+
+  /// The scale, repeated as the factor of a sum is.
+  Value spreadLike(const Rescaled &sum) {
+    SmallVector<Operation *> spread;
+    for (Value value = arith::MulFOp(sum.product)->getOperand(sum.place); value != sum.factor;
+         value = spread.back()->getOperand(0))
+      spread.push_back(value.getDefiningOp());
+    IRMapping of;
+    of.map(sum.factor, scale);
+    for (Operation *op : llvm::reverse(spread))
+      builder.clone(*op, of);
+    return of.lookup(arith::MulFOp(sum.product)->getOperand(sum.place));
+  }
+
+  ArrayRef<OnlineLoop *> chain;
+  const Activity &activity;
+  OnlineLoop &last;
+  OpBuilder builder;
+  Location loc;
+  Value base, scale;
+  IRMapping map;
+};
+
+/// Whether what a loop gives, but for the maximum and the sums of the last of a chain, is used
+/// only where it has a meaning: in the next loop of the chain.
+bool isUsedByNext(const OnlineLoop &online, const OnlineLoop &next, const Activity &activity) {
+  scf::ForOp loop = online.loop;
+  return llvm::all_of(llvm::enumerate(loop.getResults()), [&](auto each) {
+    Value result = each.value();
+    bool isOfSums =
+        each.index() == online.maximum ||
+        llvm::any_of(online.sums, [&](const Rescaled &sum) { return sum.index == each.index(); });
+    return (!isOfSums && activity.of(result) == Nothing) ||
+           llvm::all_of(result.getUsers(), [&](Operation *user) {
+             return user == scf::ForOp(next.loop).getOperation();
+           });
+  });
+}
+
+} // namespace
+
+void separateOnlineSums(func::FuncOp kernel, ArrayRef<Argument> arguments) {
+  Activity activity(kernel, arguments);
+  Degrees::Loops loops;
+  kernel.walk([&](scf::ForOp loop) {
+    if (std::optional<OnlineLoop> online = onlineLoop(loop, activity))
+      loops.emplace(loop, *online);
+  });
+  while (!loops.empty()) {
+    llvm::DenseSet<Operation *> rejected = Degrees(loops, activity).run(kernel);
+    llvm::SmallDenseSet<OnlineLoop *> continued;
+    for (auto &[op, online] : loops)
+      if (online.before && (!continued.insert(online.before).second ||
+                            !isUsedByNext(*online.before, online, activity)))
+        rejected.insert(online.before->loop);
+    if (rejected.empty()) {
+      for (auto &[op, online] : loops) {
+        if (continued.contains(&online))
+          continue;
+        SmallVector<OnlineLoop *> chain;
+        for (OnlineLoop *each = &online; each; each = each->before)
+          chain.insert(chain.begin(), each);
+        Separator(chain, activity).run();
+      }
+      return;
+    }
+    for (Operation *op : rejected)
+      loops.erase(op);
+  }
+}
+
+} // namespace nereid::differentiate

@@ -1,0 +1,74 @@
+#include "DividedKernel.h"
+
+#include "CopyEngine.h"
+
+#include "gpu/pipeline/Pipeline.h"
+#include "ir/ngpu/Dialect.h"
+#include "targets/nvidia/emit/Emitter.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/APFloat.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace nereid::test {
+
+uint16_t halfOf(float value) {
+  llvm::APFloat number(value);
+  bool inexact;
+  number.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  return uint16_t(number.bitcastToAPInt().getZExtValue());
+}
+
+DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &options,
+                          WarpSimulator::Words words,
+                          llvm::function_ref<void(func::FuncOp)> change) {
+  DividedOutcome outcome;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  ngpu::loadDialects(context);
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  if (!module)
+    return {"cannot parse"};
+  auto report = gpu::runGpuPipeline(*module, options);
+  if (!report)
+    return {llvm::toString(report.takeError())};
+  auto kernel = *module->getOps<func::FuncOp>().begin();
+  outcome.divided = bool(ngpu::warpSpecializeOf(kernel));
+  if (change)
+    change(kernel);
+  nvidia::EmitOptions emit;
+  emit.lineInfo = false;
+  llvm::LLVMContext llvmContext;
+  auto emitted = nvidia::emitKernel(kernel, emit, llvmContext);
+  if (!emitted)
+    return {llvm::toString(emitted.takeError())};
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  if (llvm::verifyModule(*emitted->module, &stream))
+    return {"invalid LLVM IR: " + problems};
+
+  std::vector<SimulatedMap> maps;
+  for (const gpu::TensorMapPlan &plan : report->tensorMaps) {
+    SimulatedMap &map = maps.emplace_back();
+    map.rank = plan.shape.size();
+    map.swizzleBytes = plan.swizzleBytes;
+    map.base = plan.base.evaluate(words.data());
+    for (unsigned d = 0; d < map.rank; ++d) {
+      map.sizes[d] = plan.shape[map.rank - 1 - d].evaluate(words.data());
+      map.box[d] = plan.box[map.rank - 1 - d];
+      map.strides[d] =
+          plan.elementBytes * (d ? plan.strides[map.rank - 1 - d].evaluate(words.data()) : 1);
+    }
+  }
+  words.insert(words.end(), 2, 0);
+  for (SimulatedMap &map : maps)
+    words.push_back(reinterpret_cast<uint64_t>(&map));
+  WarpSimulator simulator(*emitted->module, emitted->warps, report->sharedBytes);
+  outcome.error = simulator.run(emitted->entry, words);
+  outcome.copies = simulator.copies;
+  return outcome;
+}
+
+} // namespace nereid::test
