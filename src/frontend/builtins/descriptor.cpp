@@ -263,6 +263,10 @@ static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
   auto coords = coordinates(s, args, desc->type);
   if (failed(coords))
     return failure();
+  if (auto *given = args["value"].getIf<Tensor>(); given && s.options.strict && s.since(307))
+    if (isFloat(given->type.scalar) != isFloat(scalar) || info(given->type.scalar).bits != bits)
+      return s.error(diag::ExpectedArgumentKind, args.span("value"), "`value`",
+                     "elements of the descriptor's type (strict mode)", args["value"].kindName());
   auto value = writtenValue(s, args, scalar, desc->type.block);
   if (failed(value))
     return failure();
