@@ -123,7 +123,7 @@ NEW_NAMES = [
 
 @pytest.mark.parametrize("call, name, without, release, since", NEW_NAMES)
 def test_strict_mode_has_the_names_of_the_release(call, name, without, release, since):
-    """Names and parameters of all releases are there, and in strict mode those of the release whose rules hold."""
+    """Names and parameters of all releases are there, and in strict mode those of the release whose rules hold (NotInRelease)."""
     kernel = harness.make(f"""@triton.jit
 def kernel(x_ptr, o_ptr):
     x0 = tl.load(x_ptr + tl.arange(0, 64))
@@ -132,7 +132,7 @@ def kernel(x_ptr, o_ptr):
     types = nereid.MockTensor(torch.float32), nereid.MockTensor(torch.float32)
     for options in ({"triton_version": without}, {"triton_version": release, "strict": True}):
         kernel.warmup(*types, grid=(1, ), **options)
-    with pytest.raises(nereid.CompilationError, match=f"`{name}` is not available in strict mode by the rules of Triton {without}: Triton has it {since} {release}"):
+    with pytest.raises(nereid.CompilationError, match=f"strict mode by the rules of Triton {without} has no `{name}`, which exists {since} {release}"):
         kernel.warmup(*types, grid=(1, ), triton_version=without, strict=True)
 
 

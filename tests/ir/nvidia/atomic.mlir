@@ -2,6 +2,7 @@
 // RUN: nereid-opt --emit-nvidia="stage=ptx sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=OLD
 // RUN: nereid-opt --emit-nvidia="stage=check" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
 // RUN: nereid-opt --emit-nvidia="stage=check sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
+// RUN: nereid-opt --emit-nvidia="stage=check sm=120" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
 // SASS-COUNT-8: assembled: 0 bytes of spills
 
 #line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[0]], shape = [128]>
