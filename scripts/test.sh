@@ -13,19 +13,26 @@ esac
 seed=${NEREID_TEST_SEED:-$(($(date +%s) % 1000000))}
 case $seed in *[!0-9]*) echo "NEREID_TEST_SEED is no number: $seed" >&2; exit 2 ;; esac
 seed=$((10#$seed))
-echo "seed $seed (NEREID_TEST_SEED)"
+echo "seed $seed (NEREID_TEST_SEED); $(nproc) cores of $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -1)"
 part=$((seed % 3)) first=$((seed / 3)) # independent of one another: each part meets each sample
 export NEREID_CACHE=0 # tests compile
 results=build/test-results
+steps=0 failures=0
 rm -rf "$results" build/ptx
 
-step() { # step NAME COMMAND...: runs it, records a failure, goes on
-  local name=$1 start=$SECONDS
+step() { # step NAME COMMAND...: runs it, records a failure with the end of its output, goes on
+  local name=$1 start=$SECONDS code=0 output="$results/output-$((++steps))"
   shift
   echo "==> $name"
-  if "$@"; then echo "    $name: ok ($((SECONDS - start)) s)"; else
-    echo "    $name: FAILED ($((SECONDS - start)) s)"
+  "$@" > >(exec tee "$output") 2>&1 || code=$? # no pipeline: it would wait for processes that a step leaves behind
+  sleep 0.3 # for tee
+  if [ $code = 0 ]; then
+    rm "$output"
+    echo "    $name: ok ($((SECONDS - start)) s)"
+  else
+    mv "$output" "$results/failed-$((++failures)).txt"
     echo "$name" >>"$results/failed-steps"
+    echo "    $name: FAILED ($((SECONDS - start)) s)"
   fi
 }
 must() { # a step without which nothing else makes sense
@@ -97,7 +104,7 @@ if [ -n "$all" ] || [ $part = 1 ]; then
   step "thread sanitizer" scripts/test_sanitized.sh --results "$results" thread
 fi
 if [ -n "$all" ] || [ $part = 2 ]; then
-  step "libFuzzer programs" scripts/test_sanitized.sh --results "$results" fuzz 20
+  step "libFuzzer programs" scripts/test_sanitized.sh --results "$results" fuzz 20 $((seed + 1))
   for name in avx2 baseline; do features $name $(sample 3); done
   for sm in 80 86 89 100 120; do
     for folder in language kernels; do ptx $folder $sm $(sample 25); done

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds with the sanitizers and tests so.
-#   scripts/test_sanitized.sh [--results FOLDER] [address | thread | sample K | fuzz SECONDS]
+#   scripts/test_sanitized.sh [--results FOLDER] [address | thread | sample K | fuzz SECONDS [SEED]]
 # address: the unit tests, the whole language matrix and the C ABI under the address and undefined-behaviour sanitizers.
 # thread: under the thread sanitizer, the pool of threads of the CPU target and what threads share in the runtime (85 objects; the rest of
 # the compiler comes from the release build).
 # sample K: what `address` does, without the unit tests, and of the matrix every 12th test from the Kth on.
-# fuzz SECONDS: each program of libFuzzer for so long (docs/testing.md), from what it found before in build/fuzz/corpus.
+# fuzz SECONDS [SEED]: each program of libFuzzer for so long (docs/testing.md), from what it found before in build/fuzz/corpus; the seed is a
+# random one without SEED.
 # Without one of them: address and thread.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +19,7 @@ part=${1:-all}
 case $part in
 all | address | thread) ;;
 sample) first=${2:?which test to begin with} ;;
-fuzz) seconds=${2:?for how long} ;;
+fuzz) seconds=${2:?for how long} seed=${3:-0} ;;
 *) echo "unknown part $part" >&2; exit 2 ;;
 esac
 mkdir -p "$results"
@@ -36,7 +37,7 @@ if [ "$part" = fuzz ]; then
   for name in parse evaluate c_abi; do
     mkdir -p "build/fuzz/corpus/$name"
     # -len_control=0: long inputs from the start; what fails is kept beside the corpus.
-    build/fuzz/tests/fuzz/${name}_fuzzer "build/fuzz/corpus/$name" -max_total_time="$seconds" -max_len=2000 -len_control=0 -rss_limit_mb=4096 \
+    build/fuzz/tests/fuzz/${name}_fuzzer "build/fuzz/corpus/$name" -seed="$seed" -max_total_time="$seconds" -max_len=2000 -len_control=0 -rss_limit_mb=4096 \
       -timeout=120 -print_final_stats=1 -verbosity=0 -print_funcs=0 -artifact_prefix="build/fuzz/$name-"
   done
   exit 0

@@ -141,7 +141,8 @@ def main(arguments=None):
     parser.add_argument("--progress", action="store_true", default=sys.stderr.isatty())
     parser.add_argument("--check", action="store_true", help="compare with transformers on ATen: llama token by token, bert by its hidden states")
     parser.add_argument("--measure", action="store_true", help="llama: time prompts and steps of several batches")
-    parser.add_argument("--compare", action="store_true", help="ATen's times as well (llama: with --measure)")
+    parser.add_argument("--compare", nargs="*", choices=("aten", "compile"), help="times of transformers as well, on ATen (default), compiled by torch.compile, or both (llama: with --measure)")
+    parser.add_argument("--profile", action="store_true", help="bert: print the kernels that ATen and ours spend most time in")
     chosen = parser.parse_args(arguments)
     sizes = {"llama": ("tiny", "1b", "7b", "8b"), "bert": ("tiny", "base", "large")}[chosen.model]
     if chosen.size not in sizes:
@@ -153,8 +154,11 @@ def main(arguments=None):
             parser.error(f"--{name} {getattr(chosen, name)}: expected 1 or more")
     if chosen.check and chosen.model == "llama" and (chosen.temperature > 0 or chosen.measure):
         parser.error("--check compares the most probable tokens: expected temperature 0, and no --measure")
+    chosen.compare = [] if chosen.compare is None else chosen.compare or ["aten"]
     if chosen.compare and chosen.model == "llama" and not chosen.measure:
         parser.error("--compare: expected --measure as well")
+    if chosen.profile and chosen.model != "bert":
+        parser.error("--profile: expected --model bert as well")
     if chosen.model == "bert" and (chosen.stream or chosen.measure or chosen.temperature > 0):
         parser.error("--model bert draws no tokens: expected no --stream, --measure or --temperature")
     chosen.dtype = chosen.dtype or ("bf16" if chosen.device == "cuda" else "fp32")

@@ -1,4 +1,4 @@
-"""Forward passes of a BERT with fused operators (`nereid.models.patch`) on `nereid.ops`, in CUDA graphs on GPUs; ATen's beside them if asked for."""
+"""Forward passes of a BERT with fused operators (`nereid.models.patch`) on `nereid.ops`, in CUDA graphs on GPUs; those of ATen and of `torch.compile` beside them if asked for."""
 
 import time
 
@@ -45,6 +45,18 @@ def _seconds(call, device):
     return best
 
 
+def _profiled(title, call, device):
+    """Prints which kernels (on CPUs: operators) a call spends its time in."""
+    kinds = [torch.profiler.ProfilerActivity.CPU] + ([torch.profiler.ProfilerActivity.CUDA] if device == "cuda" else [])
+    call()
+    with torch.profiler.profile(activities=kinds) as profile:
+        call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+    print(f"{title}, one pass:")
+    print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=12, max_name_column_width=70))
+
+
 @torch.no_grad()
 def run(chosen, dtype, peak):
     """Prints what was measured; returns the program's status: 1 if `--check` finds that hidden states differ by more than twice ATen's error against float64 and a unit of rounding."""
@@ -58,17 +70,29 @@ def run(chosen, dtype, peak):
     def states():
         return model(**inputs).last_hidden_state
 
-    theirs = states() if chosen.check or chosen.compare else None
-    their_seconds = _seconds(_captured(states) if chosen.graphs and chosen.device == "cuda" else states, chosen.device) if chosen.compare else None
+    def timed(call):
+        return _seconds(_captured(call) if chosen.graphs and chosen.device == "cuda" else call, chosen.device)
+
+    theirs = states() if chosen.check else None
+    if chosen.profile:
+        _profiled("ATen", states, chosen.device)
+    others = {}
+    if "aten" in chosen.compare:
+        others["ATen"] = timed(states)
+    if "compile" in chosen.compare:
+        forward = torch.compile(model, dynamic=False, fullgraph=True)
+        others["torch.compile"] = timed(lambda: forward(**inputs).last_hidden_state)
     if chosen.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with nereid.ops.use(), nereid.models.patch(model):
+        if chosen.profile:
+            _profiled("ours", states, chosen.device)
         call = _captured(states) if chosen.graphs and chosen.device == "cuda" else states
         mine = call().clone()
         seconds = _seconds(call, chosen.device)
     print(f"bert {chosen.size}, {chosen.dtype}, {chosen.device}: {chosen.batch} sequences of {tokens} tokens in {1e3 * seconds:.2f} ms, {chosen.batch * tokens / seconds:.0f} tokens/s; {peak(chosen.device)}")
-    if chosen.compare:
-        print(f"ATen: {1e3 * their_seconds:.2f} ms; speed of ours {their_seconds / seconds:.2f}")
+    for name, their_seconds in others.items():
+        print(f"{name}: {1e3 * their_seconds:.2f} ms; speed of ours {their_seconds / seconds:.2f}")
     if not chosen.check:
         return 0
     exact = model.double()(**inputs).last_hidden_state

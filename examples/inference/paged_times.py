@@ -1,4 +1,4 @@
-"""Times of prompts and of steps that draw, for batches of 1, 2, 4, ... sequences, on `nereid.ops` and, if asked for, on ATen through transformers."""
+"""Times of prompts and of steps that draw, for batches of 1, 2, 4, ... sequences, on `nereid.ops` and, if asked for, of transformers on ATen and compiled by `torch.compile`."""
 
 import time
 
@@ -40,24 +40,48 @@ def ours(decoder, batch, chosen):
     return first, seconds
 
 
-@torch.no_grad()
-def atens(model, batch, prompt, new):
-    """The same of transformers on ATen: prompts in one forward pass, then a token for each sequence at a time, without a comparison or transfer of tokens."""
-    from transformers import DynamicCache
+def _transformers(model, batch, prompt, new, cache_for, read, step):
+    """The same of transformers, and the tokens, (batch, new): prompts in one forward pass, then a token for each sequence at a time, without a comparison or transfer of tokens.
+    The last of three runs. cache_for(): an empty cache; read and step: the model's forward for prompts and for single tokens."""
     tokens = 3 + torch.arange(batch * prompt, device=model.device).view(batch, prompt) * 7 % (model.config.vocab_size - 5)
-    for _ in range(2):
-        cache = DynamicCache(config=model.config)
+    cache = cache_for()
+    for _ in range(3):
+        cache.reset()
         _wait(model.device)
         start = time.perf_counter()
-        logits = model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        logits = read(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
         _wait(model.device)
         first = time.perf_counter() - start
         start = time.perf_counter()
+        drawn = [logits[:, -1].argmax(-1, keepdim=True)]
         for _ in range(new - 1):
-            logits = model(input_ids=logits[:, -1].argmax(-1, keepdim=True), past_key_values=cache, use_cache=True).logits
+            torch.compiler.cudagraph_mark_step_begin()
+            logits = step(input_ids=drawn[-1], past_key_values=cache, use_cache=True).logits
+            drawn.append(logits[:, -1].argmax(-1, keepdim=True))
         _wait(model.device)
         seconds = (time.perf_counter() - start) / max(1, new - 1)
-    return first, seconds
+    return first, seconds, torch.cat(drawn, 1)
+
+
+@torch.no_grad()
+def atens(model, batch, prompt, new):
+    """Of transformers on ATen, with a cache that grows."""
+    from transformers import DynamicCache
+    return _transformers(model, batch, prompt, new, lambda: DynamicCache(config=model.config), model, model)
+
+
+@torch.no_grad()
+def compiled(model, batch, prompt, new):
+    """Of transformers compiled by `torch.compile`, with a cache of fixed size; single tokens with `reduce-overhead` (CUDA graphs). Which Triton serves Inductor is the process' matter."""
+    from transformers import StaticCache
+    torch.compiler.reset()
+    read = torch.compile(model.forward, dynamic=False)
+    step = torch.compile(model.forward, dynamic=False, mode="reduce-overhead")
+    return _transformers(model, batch, prompt, new, lambda: StaticCache(config=model.config, max_cache_len=prompt + new), read, step)
+
+
+OTHERS = {"aten": ("ATen", atens), "compile": ("torch.compile", compiled)}
+"""What `--compare` may name: how the table calls it, and its times."""
 
 
 def measured(model, chosen):
@@ -66,14 +90,16 @@ def measured(model, chosen):
     if total > model.config.max_position_embeddings or chosen.new < 3:
         raise ValueError(f"--prompt {chosen.prompt} and --new {chosen.new}: expected at most {model.config.max_position_embeddings} together, and 3 or more new tokens to time")
     batches = [1 << i for i in range(chosen.batch.bit_length()) if 1 << i <= chosen.batch]
-    decoder = paged_llama.PagedLlama(model, chosen.pages or batches[-1] * -(-total // chosen.page), chosen.page, keep=chosen.compare)
+    decoder = paged_llama.PagedLlama(model, chosen.pages or batches[-1] * -(-total // chosen.page), chosen.page, keep=bool(chosen.compare))
     print(f"llama {chosen.size}, {chosen.dtype}, {chosen.device}; prompts of {chosen.prompt} tokens, {chosen.new} drawn")
-    print(f"{'batch':>5}  {'prompt tokens/s':>15} {'ms a step':>9} {'tokens/s':>9}" + ("  ATen: prompt tokens/s  ms a step  speed of ours" if chosen.compare else ""))
+    titles = "".join(f"  {OTHERS[name][0]}: prompt tokens/s  ms a step  speed of ours" for name in chosen.compare)
+    print(f"{'batch':>5}  {'prompt tokens/s':>15} {'ms a step':>9} {'tokens/s':>9}" + titles)
     for batch in batches:
         with nereid.ops.use():
             first, step = ours(decoder, batch, chosen)
         line = f"{batch:>5}  {batch * chosen.prompt / first:>15.0f} {1e3 * step:>9.2f} {batch / max(step, 1e-9):>9.0f}"
-        if chosen.compare:
-            their_first, their_step = atens(model, batch, chosen.prompt, chosen.new)
-            line += f"  {batch * chosen.prompt / their_first:>21.0f}  {1e3 * their_step:>9.2f}  {their_first / first:.2f}, {their_step / max(step, 1e-9):.2f}"
+        for name in chosen.compare:
+            title, times = OTHERS[name]
+            their_first, their_step, _ = times(model, batch, chosen.prompt, chosen.new)
+            line += f"  {batch * chosen.prompt / their_first:>{len(title) + 17}.0f}  {1e3 * their_step:>9.2f}  {their_first / first:>5.2f}, {their_step / max(step, 1e-9):>6.2f}"
         print(line, flush=True)

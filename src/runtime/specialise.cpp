@@ -4,6 +4,7 @@
 #include "syntax/parser.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <bit>
@@ -137,9 +138,12 @@ ErrorPtr checkDescriptor(const ParamRule &rule, const nrd_arg &arg, llvm::String
       return wrong("positive block sizes", std::to_string(desc->block[i]));
     if (isLast && desc->strides[i] != 1)
       return wrong("a last stride of 1", std::to_string(desc->strides[i]));
-    if (!isLast && desc->strides[i] * size % 16)
-      return wrong("strides that are multiples of 16 bytes",
-                   std::to_string(desc->strides[i] * size) + " bytes");
+    int64_t bytes;
+    if (llvm::MulOverflow(desc->strides[i], size, bytes))
+      return wrong("strides of less than 2^63 bytes",
+                   std::to_string(desc->strides[i]) + " elements");
+    if (!isLast && bytes % 16)
+      return wrong("strides that are multiples of 16 bytes", std::to_string(bytes) + " bytes");
   }
   return nullptr;
 }

@@ -249,9 +249,14 @@ private:
     made.rank = uint8_t(choices.oneIn(6) ? choices.below(256) : 1 + choices.below(2));
     made.pads_nan = choices.oneIn(2);
     for (unsigned i = 0; i < NRD_DESCRIPTOR_MAX_RANK; ++i) {
-      made.shape[i] = choices.oneIn(6) ? number() : 4;
-      made.strides[i] = choices.oneIn(6) ? number() : i + 1 == made.rank ? 1 : 8;
-      made.block[i] = choices.oneIn(6) ? number() : 4;
+      made.shape[i] = 4;
+      made.strides[i] = i + 1 == made.rank ? 1 : 8;
+      made.block[i] = 4;
+    }
+    // One or two wrong numbers: with more, the first check refuses them all.
+    for (unsigned count = choices.below(3); count; --count) {
+      int64_t *const fields[] = {made.shape, made.strides, made.block};
+      choices.of(fields)[choices.below(NRD_DESCRIPTOR_MAX_RANK)] = number();
     }
     descriptors.push_back(made);
     return &descriptors.back();

@@ -4,6 +4,7 @@ import runpy
 
 import batching
 import paged_llama
+import paged_times
 import pytest
 import torch
 from conftest import EXAMPLES
@@ -126,6 +127,27 @@ def test_times(capsys):
     assert "expected at most 256 together" in capsys.readouterr().err
 
 
+def test_times_of_compiled_models(model, capsys, monkeypatch):
+    """Both ways through transformers draw the same tokens; what Inductor would make of them is not the subject."""
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, mode=None, **settings: plain(call, backend="eager", **settings))
+    _, _, expected = paged_times.atens(model, 2, 9, 6)
+    _, _, found = paged_times.compiled(model, 2, 9, 6)
+    assert found.shape == (2, 6) and torch.equal(found, expected) and len(expected.unique()) > 3
+    assert MAIN["main"]([*TINY, "--measure", "--compare", "aten", "compile", "--batch", "1", "--prompt", "16", "--new", "4"]) == 0
+    title = capsys.readouterr().out.splitlines()[1]
+    assert title.count("speed of ours") == 2 and "torch.compile: prompt tokens/s" in title
+    assert MAIN["main"](["--model", "bert", *TINY, "--compare", "compile", "--batch", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "torch.compile: " in printed and "ATen" not in printed
+
+
+def test_profile(capsys):
+    assert MAIN["main"](["--model", "bert", *TINY, "--profile", "--batch", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("ATen, one pass:") < printed.index("ours, one pass:") and printed.count("aten::addmm") >= 2
+
+
 def test_bert(capsys):
     assert MAIN["main"](["--model", "bert", *TINY, "--check", "--batch", "4"]) == 0
     printed = capsys.readouterr().out
@@ -133,7 +155,8 @@ def test_bert(capsys):
 
 
 @pytest.mark.parametrize("arguments, text", [(["--model", "bert", "--size", "7b"], "--size 7b: expected one of tiny, base, large"), (["--check", "--temperature", "1"], "expected temperature 0"),
-                                             (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--new", "0"], "--new 0: expected 1 or more")])
+                                             (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--profile"], "--profile: expected --model bert"),
+                                             (["--new", "0"], "--new 0: expected 1 or more")])
 def test_options_that_do_not_fit(arguments, text, capsys):
     with pytest.raises(SystemExit):
         MAIN["main"](arguments)

@@ -85,7 +85,31 @@ def test_fully_sharded(alone, sharded):
     close(losses(sharded), losses(alone))
 
 
-@pytest.mark.parametrize("processes,options", [(2, ["--operators", "aten", "--data-parallel", "ddp", "--micro", "2"]), (2, ["--operators", "nereid", "--tensor-parallel", "2"]),
+def test_cheap_recomputation(sharded, train, tmp_path):
+    train(tmp_path, "--operators", "fused", "--micro", "2", "--recompute", "cheap", "--steps", "6", "--save-every", "0", processes=2)
+    assert losses(tmp_path)[:5] == losses(sharded)[:5]
+
+
+@pytest.mark.parametrize("operators", ["aten", "fused"])
+def test_gradients_with_recomputation(operators, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    import model
+    found = []
+    for recompute in (None, "cheap", "all"):
+        decoder = model.Decoder(model.SIZES["tiny"], operators, torch.bfloat16, recompute)
+        decoder.begin(0, "cpu", 64)
+        tokens = torch.arange(130).view(2, 65) * 37 % 1032
+        decoder(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()).backward()
+        found.append([parameter.grad for parameter in decoder.parameters()])
+        if recompute != "all" and operators == "fused":  # and in one graph
+            decoder.zero_grad()
+            torch.compile(decoder, backend="aot_eager", fullgraph=True)(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()).backward()
+            assert all(torch.equal(parameter.grad, x) for parameter, x in zip(decoder.parameters(), found[-1], strict=True))
+    assert all(torch.equal(x, y) and torch.equal(x, z) for x, y, z in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("processes,options", [(2, ["--operators", "aten", "--data-parallel", "ddp", "--micro", "2", "--recompute", "cheap"]),
+                                               (2, ["--operators", "nereid", "--tensor-parallel", "2", "--recompute", "cheap"]),
                                                (4, ["--operators", "fused", "--tensor-parallel", "2", "--recompute"])], ids=["ddp", "tensor parallel", "both"])
 def test_modes(processes, options, alone, train, tmp_path):
     train(tmp_path, *options, "--steps", "6", "--save-every", "0", processes=processes)

@@ -115,35 +115,50 @@ class Fused:
 OPERATORS = {"aten": Aten, "fused": Fused, "nereid": Fused}
 
 
-class Linear(nn.Linear):
-    """A linear layer without bias that computes in the dtype of its input."""
+class Keep:
+    """In place of `fused.recompute`: what autograd saves is kept."""
 
-    def __init__(self, width, outputs):
+    def __call__(self, function, *arguments):
+        return function(*arguments)
+
+    def known(self, tensor, function, *arguments):
+        return tensor
+
+
+KEEP = Keep()
+
+
+class Linear(nn.Linear):
+    """A linear layer without bias that computes in the dtype of its input. again: KEEP, or the `fused.recompute` of a block."""
+
+    def __init__(self, width, outputs, again=KEEP):
         super().__init__(width, outputs, bias=False)
+        self.again = again
 
     def forward(self, x):
-        return F.linear(x, self.weight.to(x.dtype))
+        return F.linear(x, self.again(torch.Tensor.to, self.weight, x.dtype))
 
 
 class Norm(nn.Module):
     """RMSNorm. forward(x, residual): the residual is added first; (normalised, sum)."""
 
-    def __init__(self, width, operators):
+    def __init__(self, width, operators, again=KEEP):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(width))
-        self.operators = operators
+        self.operators, self.again = operators, again
 
     def forward(self, x, residual=None):
         if residual is None:
-            return self.operators.norm(x, self.weight)
-        return self.operators.add_norm(x, residual, self.weight)
+            return self.again(self.operators.norm, x, self.weight)
+        normalised, total = self.operators.add_norm(x, residual, self.weight)
+        return self.again.known(normalised, self.operators.norm, total, self.weight), total
 
 
 class Attention(nn.Module):
 
-    def __init__(self, size, operators):
+    def __init__(self, size, operators, again):
         super().__init__()
-        self.q, self.k, self.v, self.out = (Linear(size.width, size.width) for _ in range(4))
+        self.q, self.k, self.v, self.out = (Linear(size.width, size.width, again) for _ in range(4))
         self.head, self.operators = size.head, operators
 
     def forward(self, x, cos, sin):
@@ -155,28 +170,36 @@ class Attention(nn.Module):
 
 class FeedForward(nn.Module):
 
-    def __init__(self, size, operators):
+    def __init__(self, size, operators, again):
         super().__init__()
-        self.gate, self.up = (Linear(size.width, size.inner) for _ in range(2))
-        self.down = Linear(size.inner, size.width)
-        self.operators = operators
+        self.gate, self.up = (Linear(size.width, size.inner, again) for _ in range(2))
+        self.down = Linear(size.inner, size.width, again)
+        self.operators, self.again = operators, again
 
     def forward(self, x):
-        return self.down(self.operators.gate(self.gate(x), self.up(x)))
+        return self.down(self.again(self.operators.gate, self.gate(x), self.up(x)))
 
 
 class Block(nn.Module):
-    """recompute: activations are computed again in the backward step instead of being kept."""
+    """recompute: what the backward step computes again instead of keeping it: None; "cheap": normalised rows, gated activations and weights in 16 bits (`fused.recompute`); "all": everything but
+    the block's input (activation checkpointing)."""
 
     def __init__(self, size, operators, recompute):
         super().__init__()
-        self.attention_norm, self.feed_forward_norm = (Norm(size.width, operators) for _ in range(2))
-        self.attention, self.feed_forward = Attention(size, operators), FeedForward(size, operators)
+        self.again = KEEP
+        if recompute == "cheap":
+            from nereid.ops import fused
+            self.again = fused.recompute()
+        self.attention_norm, self.feed_forward_norm = (Norm(size.width, operators, self.again) for _ in range(2))
+        self.attention, self.feed_forward = Attention(size, operators, self.again), FeedForward(size, operators, self.again)
         self.recompute = recompute
 
     def forward(self, x, cos, sin):
-        if self.recompute and torch.is_grad_enabled():
+        if self.recompute == "all" and torch.is_grad_enabled():
             return checkpoint(self.compute, x, cos, sin, use_reentrant=False, preserve_rng_state=False)
+        if self.recompute == "cheap" and not torch.compiler.is_compiling():
+            with self.again:
+                return self.compute(x, cos, sin)
         return self.compute(x, cos, sin)
 
     def compute(self, x, cos, sin):
@@ -207,10 +230,10 @@ class Head(nn.Module):
 class Decoder(nn.Module):
     """forward(tokens, targets), both (batch, sequence): the sum of the cross-entropies of `targets`, the tokens that follow.
 
-    size: a `Size`. operators: a name in OPERATORS. dtype: in which layers compute. `begin` has to be called once parameters are on their device.
+    size: a `Size`. operators: a name in OPERATORS. dtype: in which layers compute. recompute: see `Block`. `begin` has to be called once parameters are on their device.
     """
 
-    def __init__(self, size, operators="aten", dtype=torch.bfloat16, recompute=False):
+    def __init__(self, size, operators="aten", dtype=torch.bfloat16, recompute=None):
         super().__init__()
         if size.width % size.heads or size.head % 2:
             raise ValueError(f"a width of {size.width} and {size.heads} heads: expected heads of an even number of elements")

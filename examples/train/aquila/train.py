@@ -41,7 +41,7 @@ def arguments(given):
     add("--dtype", default="bf16", choices=DTYPES, help="in which layers compute; parameters, gradients and the optimizer are in fp32")
     add("--data-parallel", default="fsdp", choices=("fsdp", "ddp"), help="how replicas of the model are kept, if there are several: FSDP2 or DDP")
     add("--tensor-parallel", type=int, default=1, metavar="N", help="processes that share a replica; the others are replicas")
-    add("--recompute", action="store_true", help="compute activations again in the backward step (activation checkpointing)")
+    add("--recompute", nargs="?", const="all", choices=("all", "cheap"), help="compute again in the backward step instead of keeping: all activations (checkpointing; default), or what is cheap")
     add("--text", metavar="FILE", help="train on a text; without it on sentences of a grammar")
     add("--batch", type=int, default=32, metavar="N", help="sequences of a step, of all processes together")
     add("--micro", type=int, metavar="N", help="sequences that a replica computes at once; a step adds up gradients over as many as are needed. Without it all")

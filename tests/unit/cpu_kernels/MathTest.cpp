@@ -430,7 +430,9 @@ TEST(Math, NoSubnormalNumbersInsideF64) {
 // when the machine was busy.
 TEST(Math, EveryRangeIsQuick) {
   constexpr size_t count = 1024;
-  std::vector<float> outputs(count);
+  // All ranges from and to the same addresses, half a page apart: loads whose last 12 bits are
+  // those of a store just before wait for it, and then a quick function takes three times as long.
+  alignas(4096) static float memory[3 * count];
   for (const Level &level : levels())
     for (const Case &c : cases) {
       if (c.boundF32 == 0)
@@ -447,20 +449,27 @@ TEST(Math, EveryRangeIsQuick) {
       for (const Range &range : ranges)
         inputs.push_back(inRange<float>(range, count));
       double best[std::size(ranges)];
-      std::fill(std::begin(best), std::end(best), INFINITY);
       auto limit = [&](const Range &range) {
         bool isLong = c.kind == MathKind::Sin || c.kind == MathKind::Cos;
         return isLong && std::max(std::fabs(range.low), std::fabs(range.high)) > 65536 ? 5 : 3;
       };
+      // On a busy machine the shares of a core change while this runs: one of the attempts, which
+      // take a few milliseconds each, has to find all ranges quick.
       bool isQuick = false;
-      for (int round = 0; round < 200 && !(isQuick && round >= 20); ++round) {
-        isQuick = true;
-        for (size_t i = 0; i < std::size(ranges); ++i) {
-          auto start = std::chrono::steady_clock::now();
-          map(inputs[i].data(), nullptr, nullptr, outputs.data(), count);
-          std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-          best[i] = std::min(best[i], time.count() / count);
-          isQuick &= best[i] <= limit(ranges[i]) * best[0];
+      for (int attempt = 0; attempt < 20 && !isQuick; ++attempt) {
+        std::fill(std::begin(best), std::end(best), INFINITY);
+        for (int round = 0; round < 200 && !(isQuick && round >= 20); ++round) {
+          isQuick = true;
+          for (size_t i = 0; i < std::size(ranges); ++i) {
+            std::copy(inputs[i].begin(), inputs[i].end(), memory);
+            auto start = std::chrono::steady_clock::now();
+            map(memory, nullptr, nullptr, memory + count + count / 2, count);
+            std::chrono::duration<double, std::nano> time =
+                std::chrono::steady_clock::now() - start;
+            best[i] = std::min(best[i], time.count() / count);
+            isQuick &=
+                isNotOurs(c.kind, false, ranges[i].name) || best[i] <= limit(ranges[i]) * best[0];
+          }
         }
       }
       for (size_t i = 0; i < std::size(ranges); ++i) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 using namespace nereid;
 using namespace nereid::runtime;
 using namespace nereid::test;
@@ -101,6 +103,8 @@ TEST(Specialise, Descriptors) {
   };
   desc.strides[0] = 60;
   refused("strides that are multiples of 16 bytes, found 120 bytes");
+  desc.strides[0] = std::numeric_limits<int64_t>::min();
+  refused("strides of less than 2^63 bytes, found -9223372036854775808 elements");
   desc.strides[0] = 64;
   desc.strides[1] = 2;
   refused("a last stride of 1, found 2");
