@@ -463,8 +463,10 @@ enum { NRD_DESCRIPTOR_MAX_RANK = 5 };
 typedef struct nrd_descriptor {
   uint8_t rank;     /**< 1..NRD_DESCRIPTOR_MAX_RANK */
   uint8_t pads_nan; /**< what is read outside: 0 or, for floats, NaN */
+  /** of fp32: whether loads round to TF32, to the nearest, ties to even; infinities and NaN stay */
+  uint8_t rounds_tf32;
   /** 0 */
-  uint8_t reserved[6];
+  uint8_t reserved[5];
   /** in elements */
   int64_t shape[NRD_DESCRIPTOR_MAX_RANK];
   int64_t strides[NRD_DESCRIPTOR_MAX_RANK]; /**< in elements */

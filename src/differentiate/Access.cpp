@@ -21,6 +21,10 @@ std::optional<Access> accessOf(Operation *op) {
     return Access{store.getDesc(), store.getValue(), {}};
   if (auto store = dyn_cast<tile::DescScatterOp>(op))
     return Access{store.getDesc(), store.getValue(), {}};
+  if (auto load = dyn_cast<tile::AtomicLoadOp>(op))
+    return Access{load.getPtr(), {}, load.getResult(), true};
+  if (auto store = dyn_cast<tile::AtomicStoreOp>(op))
+    return Access{store.getPtr(), store.getValue(), {}, true};
   if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
     return Access{atomic.getPtr(), atomic.getValue(), used(atomic.getResult()), true,
                   atomic.getKind()};

@@ -125,8 +125,7 @@ bool Activity::visitMap(Operation &op) {
 uint8_t Activity::result(Operation &op, Value value, uint8_t operands) const {
   Type type = value.getType();
   // What memory behind a shadow holds.
-  if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, tile::AtomicRMWOp, tile::AtomicCASOp>(
-          op)) {
+  if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, tile::Atomic>(op)) {
     if (isAddress(type))
       return Nothing;
     uint8_t mine = isFloat(type) ? Tangent : Bits;

@@ -212,7 +212,7 @@ private:
             .getValueMutable()
             .assign(tangent);
     } else {
-      return isa<tile::AtomicCASOp>(op);
+      return isa<tile::Atomic>(op);
     }
     return true;
   }

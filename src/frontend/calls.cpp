@@ -78,8 +78,61 @@ FailureOr<Value> Interpreter::call(const Value &callee, llvm::ArrayRef<Value> ar
   return callValue(callee, placed, placedKeywords, call);
 }
 
+/// A function of the language, or a parameter of one, that not every release of Triton has.
+namespace {
+struct Availability {
+  llvm::StringLiteral function;
+  TritonVersion since, until; ///< the first release with it, and the first one without (0: none)
+  llvm::StringLiteral parameter = "";
+  size_t position = 0; ///< of the parameter
+};
+} // namespace
+static constexpr Availability availabilities[] = {
+    {"advance", 0, 309},      {"atomic_load", 309, 0},       {"atomic_poll", 309, 0},
+    {"atomic_store", 309, 0}, {"cat", 307, 0, "dim", 3},     {"cumprod", 309, 0, "dtype", 3},
+    {"expect_zero", 308, 0},  {"fdiv", 309, 0, "approx", 3}, {"make_block_ptr", 0, 309},
+    {"squeeze", 307, 0},      {"to_tensor", 307, 0},         {"topk", 308, 0, "descending", 3},
+    {"unsqueeze", 307, 0},
+};
+
+LogicalResult Interpreter::checkRelease(llvm::StringRef name, size_t positional,
+                                        llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+  auto text = [](TritonVersion version) {
+    return std::to_string(version / 100) + "." + std::to_string(version % 100);
+  };
+  for (const Availability &row : availabilities) {
+    TritonVersion rules = options.tritonVersion;
+    if (row.function != name || (rules >= row.since && (!row.until || rules < row.until)))
+      continue;
+    bool isGiven = row.parameter.empty() || positional > row.position ||
+                   llvm::any_of(keywords, [&](const KeywordArgument &keyword) {
+                     return keyword.name == row.parameter;
+                   });
+    if (!isGiven)
+      continue;
+    std::string what = name.str();
+    if (!row.parameter.empty())
+      what += "(" + row.parameter.str() + "=)";
+    return error(diag::NotInRelease, call, what, text(rules),
+                 row.until ? "until " + text(row.until - 1) : "since " + text(row.since));
+  }
+  return success();
+}
+
 FailureOr<Value> Interpreter::callValue(const Value &callee, llvm::ArrayRef<Argument> args,
                                         llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+  if (options.strict && !frame->function->isPrelude) {
+    auto *builtin = callee.getIf<BuiltinValue>();
+    auto *function = callee.getIf<FunctionValue>();
+    bool hasSelf = builtin ? bool(builtin->self) : function && function->self;
+    llvm::StringRef name;
+    if (builtin)
+      name = builtin->builtin->name;
+    else if (function && function->function->isPrelude)
+      name = function->function->name();
+    if (!name.empty() && failed(checkRelease(name, args.size() + hasSelf, keywords, call)))
+      return failure();
+  }
   if (auto *builtin = callee.getIf<BuiltinValue>())
     return callBuiltin(semantic, *builtin->builtin, builtin->self.get(), args, keywords, call);
   if (auto *function = callee.getIf<FunctionValue>())

@@ -347,14 +347,26 @@ LogicalResult Interpreter::joinScopes(Joiner &joiner, const Scope &before, Scope
   joined.result.reset();
   if (thenScope.result && elseScope.result) {
     auto value = joiner.join(&*thenScope.result, &*elseScope.result);
+    auto integer = [](const Value &result) -> std::optional<llvm::APSInt> {
+      if (auto *flag = result.getIf<bool>())
+        return llvm::APSInt::get(*flag);
+      auto *number = result.getIf<llvm::APSInt>();
+      return number ? std::optional(*number) : std::nullopt;
+    };
+    const Value &earlier = how.guard ? *elseScope.result : *thenScope.result;
+    const Value &later = how.guard ? *thenScope.result : *elseScope.result;
+    // Equal numbers are one value in Triton since 3.7: the first one, also of 1 and True.
+    auto one = integer(earlier), other = integer(later);
+    if (comparesAllSides() && semantic.since(307) && one && other &&
+        llvm::APSInt::isSameValue(*one, *other))
+      value = earlier;
     if (!value) {
       SourceSpan second = how.guard ? thenScope.resultSpan : elseScope.resultSpan;
       SourceSpan first = how.guard ? elseScope.resultSpan : thenScope.resultSpan;
-      const Value &a = how.guard ? *elseScope.result : *thenScope.result;
-      const Value &b = how.guard ? *thenScope.result : *elseScope.result;
       semantic.addCallNotes(
-          diagnostics.report(diag::ReturnTypeMismatch, second, describeType(a), describeType(b))
-              .note(diag::OtherReturn, first, describeType(a)));
+          diagnostics
+              .report(diag::ReturnTypeMismatch, second, describeType(earlier), describeType(later))
+              .note(diag::OtherReturn, first, describeType(earlier)));
       return failure();
     }
     joined.result = std::move(*value);

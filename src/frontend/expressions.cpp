@@ -81,7 +81,7 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
     case NodeKind::Subscript:
       return visitSubscript(*cast<Subscript>(&node));
     case NodeKind::NamedExpr: {
-      if (options.strict)
+      if (options.strict && !semantic.since(308))
         return unsupported(syntax::kindName(node.kind), spanOf(node));
       auto &named = *cast<NamedExpr>(&node);
       auto value = visit(*named.value);
@@ -414,7 +414,7 @@ FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Va
 }
 
 FailureOr<Value> Interpreter::visitCompare(const Compare &node) {
-  if (options.strict && node.ops.size() > 1)
+  if (options.strict && node.ops.size() > 1 && !semantic.since(309))
     return error(diag::ChainedComparison, spanOf(node));
   auto left = visit(*node.left);
   if (failed(left))

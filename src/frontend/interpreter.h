@@ -78,6 +78,11 @@ private:
   //===--- calls (calls.cpp)
   //--------------------------------------------------------------------===//
   FailureOr<Value> visitCall(const syntax::Call &node);
+  /// Of a call in strict mode: an error where the release of Triton whose rules hold lacks the
+  /// function, or a parameter that is given. `positional` arguments, the tensor of a member among
+  /// them.
+  LogicalResult checkRelease(llvm::StringRef name, size_t positional,
+                             llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call);
   FailureOr<Value> callValue(const Value &callee, llvm::ArrayRef<Argument> args,
                              llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call);
   FailureOr<Value> callHost(const HostObject &callee, llvm::ArrayRef<Argument> args,

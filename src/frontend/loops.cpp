@@ -309,9 +309,12 @@ FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, m
     if (failed(value))
       return failure();
     Semantic::At at(semantic, spanOf(test));
-    // Triton hands the condition to the loop as it is; `while True` has an error of its own.
+    // Triton hands the condition to the loop as it is, before 3.9; `while True` has an error of its
+    // own.
     auto *tensor = value->getIf<Tensor>();
-    bool isBool = tensor && !tensor->type.isBlock() && tensor->type.scalar == DType::Int1;
+    bool isBool =
+        tensor && !tensor->type.isBlock() &&
+        (tensor->type.scalar == DType::Int1 || (semantic.since(309) && !tensor->type.isPointer));
     auto known = semantic.knownTruth(*value, spanOf(test));
     if (failed(known))
       return failure();

@@ -233,8 +233,9 @@ static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const
     if (!isNumber && !isScalar && !part.is<SliceValue>())
       return s.error(diag::UnsupportedIndexKind, at, text);
   }
-  // A `:` behind the last dimension takes nothing, as in Triton.
-  for (size_t i = parts.size(); taken > rank && i-- > 0;) {
+  // A `:` behind the last dimension takes nothing, as in Triton before 3.9.
+  bool isCounted = s.options.strict && s.since(309);
+  for (size_t i = parts.size(); taken > rank && !isCounted && i-- > 0;) {
     if (parts[i].isNone())
       continue;
     if (!isFullSlice(parts[i]))

@@ -255,6 +255,15 @@ LogicalResult Interpreter::tensorsOf(Value &value, SourceSpan at) {
   return success();
 }
 
+/// What Triton returns as it is since 3.7, in place of a tensor: None, a text or a number, or a
+/// tuple of such and of tensors.
+static bool isKnownResult(const Value &value) {
+  if (auto *tuple = value.getIf<Tuple>())
+    return llvm::all_of(tuple->items,
+                        [](const Value &item) { return item.isTensor() || isKnownResult(item); });
+  return value.isNone() || value.isNumber() || value.is<std::string>();
+}
+
 LogicalResult Interpreter::visitReturn(const Return &node) {
   if (options.strict && frame->loops)
     return error(diag::ReturnInLoop, spanOf(node));
@@ -266,7 +275,9 @@ LogicalResult Interpreter::visitReturn(const Return &node) {
     value = std::move(*visited);
   }
   SourceSpan at = node.value ? spanOf(*node.value) : spanOf(node);
-  if (comparesAllSides() && frame->conditionals && node.value && failed(tensorsOf(value, at)))
+  bool staysKnown = semantic.since(307) && isKnownResult(value);
+  if (comparesAllSides() && frame->conditionals && node.value && !staysKnown &&
+      failed(tensorsOf(value, at)))
     return failure();
   if (frame->isKernel && !value.isNone())
     return error(diag::KernelReturnsValue, at, frame->function->name(), describeType(value));
@@ -415,10 +426,11 @@ LogicalResult Interpreter::unpack(NodeList<Expr> targets, const Value &value, So
     star = i;
   }
   bool hasStar = star < count;
-  if (items->size() + hasStar < count)
+  bool isTooLong = !hasStar && items->size() > count;
+  if (items->size() + hasStar < count || (isTooLong && options.strict && semantic.since(309)))
     return error(diag::UnpackCount, span, int64_t(hasStar ? count - 1 : count),
                  int64_t(items->size()));
-  if (!hasStar && items->size() > count) // Triton takes the first ones without a word
+  if (isTooLong) // Triton takes the first ones without a word, before 3.9
     semantic.warning(diag::UnpackDrops, span, int64_t(items->size()), int64_t(count));
   size_t taken = hasStar ? items->size() + 1 - count : 0; // by the starred target
   for (size_t i = 0; i < count; ++i) {

@@ -75,10 +75,12 @@ Type Type::pointerTo(DType pointee, bool isConst) {
   return type;
 }
 
-Type Type::descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN) {
+Type Type::descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN,
+                        bool roundsTF32) {
   Type type = of(scalar);
   type.isDescriptor = true;
   type.padsNaN = padsNaN;
+  type.roundsTF32 = roundsTF32;
   type.block.assign(block.begin(), block.end());
   return type;
 }
@@ -103,7 +105,12 @@ Type Type::withScalar(DType newScalar) const {
 bool Type::operator==(const Type &other) const {
   return scalar == other.scalar && isPointer == other.isPointer && isConst == other.isConst &&
          isDescriptor == other.isDescriptor && padsNaN == other.padsNaN &&
-         addressSpace == other.addressSpace && shape == other.shape && block == other.block;
+         roundsTF32 == other.roundsTF32 && addressSpace == other.addressSpace &&
+         shape == other.shape && block == other.block;
+}
+
+std::string Type::descriptorOptions() const {
+  return std::string(padsNaN ? ", nan" : "") + (roundsTF32 ? ", tf32" : "");
 }
 
 std::string Type::str() const {
@@ -114,7 +121,7 @@ std::string Type::str() const {
     std::string dims;
     for (int64_t size : block)
       dims += (dims.empty() ? "" : ", ") + std::to_string(size);
-    return "tensor_descriptor<" + text + "[" + dims + (padsNaN ? "], nan>" : "]>");
+    return "tensor_descriptor<" + text + "[" + dims + "]" + descriptorOptions() + ">";
   }
   if (!isBlock())
     return text;
@@ -147,7 +154,7 @@ std::string Type::mangle() const {
     text = (isConst ? "Pk" : "P") + text +
            (addressSpace == 1 ? "" : "A" + std::to_string(addressSpace));
   if (isDescriptor) {
-    text = (padsNaN ? "DN" : "D") + text;
+    text = std::string("D") + (padsNaN ? "N" : "") + (roundsTF32 ? "R" : "") + text;
     for (int64_t size : block)
       text += "_" + std::to_string(size);
     return text;
@@ -162,12 +169,14 @@ std::string Type::mangle() const {
 
 /// What stands between "tensordesc<" and ">".
 static std::optional<Type> parseDescriptor(llvm::StringRef text) {
-  bool padsNaN = text.consume_back("nan");
-  if (padsNaN) {
-    text = text.rtrim();
-    if (!text.consume_back(","))
-      return std::nullopt;
-  }
+  auto option = [&](llvm::StringRef name) {
+    llvm::StringRef rest = text.rtrim();
+    bool isGiven = rest.consume_back(name) && (rest = rest.rtrim()).consume_back(",");
+    if (isGiven)
+      text = rest;
+    return isGiven;
+  };
+  bool roundsTF32 = option("tf32"), padsNaN = option("nan");
   auto [name, rest] = text.rtrim().split('[');
   auto scalar = dtypeByName(name.trim());
   if (!scalar || *scalar == DType::Void || !rest.consume_back("]"))
@@ -181,9 +190,10 @@ static std::optional<Type> parseDescriptor(llvm::StringRef text) {
       return std::nullopt;
     block.push_back(number);
   }
-  if (block.size() > maxDescriptorRank || (padsNaN && !isFloat(*scalar)))
+  if (block.size() > maxDescriptorRank || (padsNaN && !isFloat(*scalar)) ||
+      (roundsTF32 && *scalar != DType::Float32))
     return std::nullopt;
-  return Type::descriptorOf(*scalar, block, padsNaN);
+  return Type::descriptorOf(*scalar, block, padsNaN, roundsTF32);
 }
 
 std::optional<Type> parseSignatureType(llvm::StringRef text) {

@@ -54,13 +54,15 @@ struct Type {
   bool isConst = false;                ///< pointer to const
   bool isDescriptor = false;           ///< of a tensor of `scalar`, in blocks of `block`
   bool padsNaN = false;                ///< of a descriptor: NaN is read outside, not zero
+  bool roundsTF32 = false;             ///< of a descriptor of fp32: loads round to TF32
   uint8_t addressSpace = 1;            ///< of the pointer
   llvm::SmallVector<int64_t, 4> shape; ///< empty for a scalar and for a descriptor
   llvm::SmallVector<int64_t, 4> block; ///< empty but for a descriptor
 
   static Type of(DType scalar, llvm::ArrayRef<int64_t> shape = {});
   static Type pointerTo(DType pointee, bool isConst = false);
-  static Type descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN = false);
+  static Type descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN = false,
+                           bool roundsTF32 = false);
 
   bool isBlock() const { return !shape.empty(); }
   bool isArithmetic() const { return !isPointer && !isDescriptor && scalar != DType::Void; }
@@ -75,6 +77,8 @@ struct Type {
   bool operator==(const Type &other) const;
   bool operator!=(const Type &other) const { return !(*this == other); }
 
+  /// Of a descriptor, as in signatures behind the block: "", ", nan", ", tf32" or ", nan, tf32".
+  std::string descriptorOptions() const;
   /// The block that a descriptor reads and writes.
   Type blockType() const { return of(scalar, block); }
 
@@ -88,7 +92,7 @@ struct Type {
 };
 
 /// Parses a signature's type: "*fp32", "*kfp16", "i32", "u1", "fp32", "tensordesc<fp16[64, 64]>",
-/// "tensordesc<fp16[64, 64], nan>". Nothing when it is not one.
+/// "tensordesc<fp16[64, 64], nan>", "tensordesc<fp32[64, 64], tf32>". Nothing when it is not one.
 std::optional<Type> parseSignatureType(llvm::StringRef text);
 
 /// Dimensions of a descriptor at most.

@@ -47,7 +47,7 @@ ErrorPtr assign(int64_t &field, std::string_view name, const nrd_value &value) {
     return nullptr;
   auto *number = value.value.getIf<llvm::APSInt>();
   if (!number || number->isNegative() || number->getActiveBits() > 31)
-    return badValue(name, "an integer that is not negative", value);
+    return badValue(name, "an integer from 0 to 2147483647", value);
   field = number->getExtValue();
   return nullptr;
 }
@@ -98,6 +98,8 @@ uint64_t intern(const std::string &text) {
 } // namespace
 
 ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
+  if (name == "triton_version" && !value.value.isNone() && !value.value.is<std::string>())
+    return badValue(name, "a release of Triton such as `3.8`, as a string", value);
   ErrorPtr error;
   bool known = false;
 #define OPTION(Field, Type, Name, Default, Help)                                                   \

@@ -127,6 +127,8 @@ ErrorPtr checkDescriptor(const ParamRule &rule, const nrd_arg &arg, llvm::String
                  "0x" + llvm::utohexstr(uintptr_t(arg.p)));
   if (desc->pads_nan && !frontend::isFloat(DType(arg.dtype)))
     return wrong("a padding of zero for integers", "NaN");
+  if (desc->rounds_tf32 && arg.dtype != NRD_FP32)
+    return wrong("rounding to TF32 of fp32 only", frontend::info(DType(arg.dtype)).shortName);
   int64_t size = std::max<int64_t>(frontend::info(DType(arg.dtype)).bits / 8, 1);
   for (unsigned i = 0; i < desc->rank; ++i) {
     bool isLast = i + 1 == desc->rank;
@@ -296,11 +298,17 @@ ParamRule itemRule(const ParamRule &tuple, bool isField = false) {
   return rule;
 }
 
-void appendDescriptor(KeyBuffer &key, DType element, bool padsNaN, llvm::ArrayRef<int64_t> block,
-                      bool isMultiple, bool isConst) {
+Type descriptorType(const nrd_arg &arg) {
+  const nrd_descriptor &desc = *arg.descriptor;
+  return Type::descriptorOf(DType(arg.dtype), llvm::ArrayRef(desc.block, desc.rank), desc.pads_nan,
+                            desc.rounds_tf32);
+}
+
+void appendDescriptor(KeyBuffer &key, DType element, bool padsNaN, bool roundsTF32,
+                      llvm::ArrayRef<int64_t> block, bool isMultiple, bool isConst) {
   key.push_back(TagDescriptor | (isMultiple ? Multiple : 0) | (isConst ? Const : 0));
   key.push_back(uint8_t(element));
-  key.push_back(uint8_t(block.size() | (padsNaN ? 0x80 : 0)));
+  key.push_back(uint8_t(block.size() | (padsNaN ? 0x80 : 0) | (roundsTF32 ? 0x40 : 0)));
   appendBytes(key, block.data(), block.size() * sizeof(int64_t));
 }
 
@@ -322,7 +330,8 @@ ErrorPtr appendType(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
   if (rule.forcedType && *rule.forcedType == *type) {
     key.push_back(TagForced | multiple);
   } else if (type->isDescriptor) {
-    appendDescriptor(key, type->scalar, type->padsNaN, type->block, multiple, isConst);
+    appendDescriptor(key, type->scalar, type->padsNaN, type->roundsTF32, type->block, multiple,
+                     isConst);
   } else if (type->isPointer) {
     key.push_back(TagPointer | multiple | (isConst ? Const : 0));
     key.push_back(uint8_t(type->scalar));
@@ -400,8 +409,9 @@ ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &ar
       return error;
     const nrd_descriptor &desc = *arg.descriptor;
     bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
-    appendDescriptor(key, DType(arg.dtype), desc.pads_nan, {desc.block, desc.rank},
-                     aligned && desc.shape[desc.rank - 1] % 16 == 0, isConst);
+    appendDescriptor(key, DType(arg.dtype), desc.pads_nan, desc.rounds_tf32,
+                     {desc.block, desc.rank}, aligned && desc.shape[desc.rank - 1] % 16 == 0,
+                     isConst);
     return nullptr;
   }
   case NRD_ARG_NONE:
@@ -460,8 +470,7 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
   }
   if (arg.kind == NRD_ARG_DESCRIPTOR) {
     const nrd_descriptor &desc = *arg.descriptor;
-    Type type =
-        Type::descriptorOf(DType(arg.dtype), llvm::ArrayRef(desc.block, desc.rank), desc.pads_nan);
+    Type type = descriptorType(arg);
     type.isConst = isConst;
     return runtimeSpec(std::move(type), aligned && desc.shape[desc.rank - 1] % 16 == 0);
   }
@@ -648,7 +657,7 @@ std::string runtime::signatureText(const Type &type) {
     std::string dims;
     for (int64_t size : type.block)
       dims += (dims.empty() ? "" : ", ") + std::to_string(size);
-    return "tensordesc<" + scalar + "[" + dims + (type.padsNaN ? "], nan>" : "]>");
+    return "tensordesc<" + scalar + "[" + dims + "]" + type.descriptorOptions() + ">";
   }
   return (type.isPointer ? type.isConst ? "*k" : "*" : "") + scalar;
 }
@@ -871,10 +880,8 @@ ErrorPtr runtime::checkDescriptor(const nrd_arg &arg, const ParamSpec &spec, llv
   if (ErrorPtr error = ::checkDescriptor(rule, arg, functionName))
     return error;
   const nrd_descriptor &desc = *arg.descriptor;
-  Type given = spec.type;
-  given.scalar = DType(arg.dtype);
-  given.padsNaN = desc.pads_nan;
-  given.block.assign(desc.block, desc.block + desc.rank);
+  Type given = descriptorType(arg);
+  given.isConst = spec.type.isConst;
   if (!(given == spec.type))
     return badArgument(rule, functionName,
                        "a descriptor of type `" + signatureText(spec.type) + "`",

@@ -56,7 +56,7 @@ public:
     addExtents();
     llvm::SmallVector<Operation *> accesses;
     function.walk([&](Operation *op) {
-      if (isa<LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(op))
+      if (isa<LoadOp, StoreOp, Atomic>(op))
         accesses.push_back(op);
     });
     for (Operation *op : accesses)
@@ -274,11 +274,10 @@ private:
     } else if (auto store = dyn_cast<StoreOp>(op)) {
       pointer = store.getPtr();
       mask = store.getMask();
-    } else if (auto rmw = dyn_cast<AtomicRMWOp>(op)) {
-      pointer = rmw.getPtr();
-      mask = rmw.getMask();
     } else {
-      pointer = cast<AtomicCASOp>(op).getPtr();
+      auto atomic = cast<Atomic>(op);
+      pointer = atomic.getPtr();
+      mask = atomic.getMask();
     }
     loc = op->getLoc();
     builder.setInsertionPoint(op);

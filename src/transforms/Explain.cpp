@@ -335,9 +335,10 @@ void Counter::visit(Operation *op, int loop) {
         access("write", op, store.getPtr(), countOf(store.getPtr().getType()),
                tile::elementOf(store.getValue().getType()), loop);
       })
-      .Case<tile::AtomicRMWOp, tile::AtomicCASOp>([&](auto atomic) {
+      .Case([&](tile::Atomic atomic) {
+        Type element = tile::elementOf(atomic.getPtr().getType());
         access("atomic", op, atomic.getPtr(), countOf(atomic.getPtr().getType()),
-               tile::elementOf(atomic.getType()), loop);
+               cast<tile::PtrType>(element).getPointee(), loop);
       })
       .Case<tile::DescLoadOp, tile::DescGatherOp>([&](auto load) {
         access("read", op, op->getOperand(0), countOf(load.getType()),

@@ -144,7 +144,7 @@ struct Promise {
 
 /// May control not come back from an op? What stands behind it may then not be reached.
 bool mayNotReturn(Operation &op) {
-  if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, InlineAsmOp, CallOpInterface>(op))
+  if (isa<AssertOp, Atomic, ExternOp, InlineAsmOp, CallOpInterface>(op))
     return true;
   return op.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }

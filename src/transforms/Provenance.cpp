@@ -58,8 +58,7 @@ bool Provenance::visit(Operation &op) {
     return changed;
   }
   Origins all;
-  if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, func::CallOp, tile::AtomicRMWOp,
-          tile::AtomicCASOp>(op)) {
+  if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, func::CallOp, tile::Atomic>(op)) {
     // The origin of loaded values is unknown.
     all.unknown = true;
     for (Value result : op.getResults())
@@ -112,10 +111,8 @@ llvm::BitVector Provenance::writtenArguments(func::FuncOp function) const {
   function.walk([&](Operation *op) {
     if (auto store = dyn_cast<tile::StoreOp>(op))
       write(store.getPtr());
-    else if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op))
-      write(rmw.getPtr());
-    else if (auto cas = dyn_cast<tile::AtomicCASOp>(op))
-      write(cas.getPtr());
+    else if (auto atomic = dyn_cast<tile::Atomic>(op); atomic && atomic.changesMemory())
+      write(atomic.getPtr());
     else if (isa<func::CallOp>(op))
       for (Value operand : op->getOperands())
         write(operand);

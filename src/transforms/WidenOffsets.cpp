@@ -75,8 +75,7 @@ public:
   void run(llvm::function_ref<bool(Value)> isLarge) {
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
-      if (isa<AddPtrOp, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(op) &&
-          isLarge(op->getOperand(0)))
+      if (isa<AddPtrOp, LoadOp, StoreOp, Atomic>(op) && isLarge(op->getOperand(0)))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -89,7 +88,7 @@ public:
         if (access.getMask())
           access.getMaskMutable().assign(wideMask(access.getMask()));
       };
-      llvm::TypeSwitch<Operation *>(op).Case<LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(remask);
+      llvm::TypeSwitch<Operation *>(op).Case<LoadOp, StoreOp, Atomic>(remask);
     }
   }
 
@@ -302,7 +301,7 @@ struct WidenOffsets : impl::WidenOffsetsBase<WidenOffsets> {
     // Asked before anything changes.
     llvm::DenseSet<Value> pointers;
     kernel.walk([&](Operation *op) {
-      if (!isa<AddPtrOp, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(op))
+      if (!isa<AddPtrOp, LoadOp, StoreOp, Atomic>(op))
         return;
       llvm::BitVector arguments = provenance.of(op->getOperand(0)).arguments;
       arguments.resize(large.size());

@@ -171,6 +171,31 @@ def test_descriptors_of_the_host():
 
 
 @nereid.jit
+def through(source, target, BM: tl.constexpr, BN: tl.constexpr):
+    k = tl.program_id(0) * BN
+    target.store([0, k], tl.sin(source.load([0, k])))
+
+
+def test_descriptors_that_round_to_tf32():
+    """The derivative of rounding is that of the number itself, forward and backward. Descriptors of derivatives have the type of the argument; derivatives are not rounded."""
+    x, dx = jvp_check.random(16, 48).float(), jvp_check.random(16, 48).float()
+    y, dy = torch.zeros(16, 48), torch.zeros(16, 48)
+
+    def of(tensor, rounds=False):
+        return TensorDescriptor.from_tensor(tensor, [16, 16], round_f32_to_tf32=rounds)
+
+    bits = x.view(torch.int32)
+    rounded = ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
+    assert (rounded != x).any()
+    nereid.jvp(through, "source", "target")[(3, )](of(x, True), of(y), dsource=of(dx, True), dtarget=of(dy), BM=16, BN=16)
+    torch.testing.assert_close(y, torch.sin(rounded), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(dy, torch.cos(rounded) * dx, rtol=1e-6, atol=1e-6)
+    gradient = torch.zeros(16, 48)
+    nereid.grad(through, "source", "target").backward[(3, )](of(x, True), of(y), dsource=of(gradient, True), dtarget=of(dx), BM=16, BN=16)
+    torch.testing.assert_close(gradient, torch.cos(rounded) * dx, rtol=1e-6, atol=1e-6)
+
+
+@nereid.jit
 def of_tuple(inputs, y, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(y + i, tl.load(inputs[0] + i) * tl.load(inputs[1] + i) + inputs[2])

@@ -111,6 +111,20 @@ def test_atomics(call):
             out=("x", "y"))
 
 
+@pytest.mark.parametrize("call, name", [("tl.store(y + i, tl.atomic_load(x + i))", "x"), ("tl.atomic_store(y + i, tl.load(x + i))", "y")])
+def test_atomic_loads_and_stores(call, name):
+    refused(kernel_of(call), arguments(), f"this atomic operation on `{name}` cannot be differentiated: only additions can", call)
+
+
+def test_flags_have_no_tangents():
+    """Integers that programs read and write atomically stay as they are."""
+    kernel = kernel_of("seen = tl.atomic_load(flag)\ntl.store(y + i, tl.load(x + i) * seen.to(tl.float64))\ntl.atomic_store(flag + 1, seen + 1)", "x, y, flag")
+    flag, given = torch.tensor([3, 0], dtype=torch.int32), arguments()
+    dx, dy = torch.ones(N, dtype=F64), torch.zeros(N, dtype=F64)
+    nereid.jvp(kernel, ("x", ), ("y", ))[(1, )](**given, flag=flag, dx=dx, dy=dy, N=N)
+    assert flag.tolist() == [3, 4] and torch.equal(dy, 3 * dx) and torch.equal(given["y"], 3 * given["x"])
+
+
 def test_foreign_code():
     body = ("v = tl.load(x + i).to(tl.float32)\nv = tl.inline_asm_elementwise('addps $0, $1', '=x,x', [v], tl.float32, True, 1)\n"
             "tl.store(y + i, v.to(tl.float64))")

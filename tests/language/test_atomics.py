@@ -1,5 +1,7 @@
 """Atomics: kind x dtype, masks, collisions inside a block and between programs, locks."""
 
+import tempfile
+
 import numpy as np
 import pytest
 import torch
@@ -189,6 +191,40 @@ def kernel(s_ptr, c_ptr, o_ptr):
     same = lambda a, b: torch.equal(a.view(torch.uint8), b.view(torch.uint8))
     assert same(copy[torch.from_numpy(lanes)], source[torch.from_numpy(lanes)]) and same(copy[torch.from_numpy(~lanes)], before[torch.from_numpy(~lanes)])
     assert same(one, source[5:6])
+
+
+def test_loads_need_no_writable_memory(target):
+    """Nothing is written: neither through pointers to const, nor to memory that the process can only read."""
+    if target == "cpu":
+        with tempfile.NamedTemporaryFile() as file:
+            np.arange(64, dtype=np.int32).tofile(file.name)
+            source = np.memmap(file.name, np.int32, mode="r")
+    else:
+        source = torch.arange(64, dtype=torch.int32)
+    out = torch.zeros(65, dtype=torch.int32)
+    kernel = harness.make("""@triton.jit
+def kernel(s_ptr: tl.const, o_ptr):
+    i = tl.arange(0, 64)
+    tl.store(o_ptr + i, tl.atomic_load(s_ptr + i))
+    tl.store(o_ptr + 64, tl.atomic_load(s_ptr + 7, sem="relaxed") + tl.atomic_poll(s_ptr + 8, 8).to(tl.int32))
+""")
+    compiled = kernel[(1, )](source, out)
+    np.testing.assert_array_equal(out.numpy(), [*range(64), 8])
+    assert "atomic_cas" not in compiled.asm["tile"] and "atomic_rmw" not in compiled.asm["tile"]
+
+
+@pytest.mark.cpu_only("checked mode")
+def test_checked_loads_and_stores():
+    for body, match in (("tl.store(o_ptr + i, tl.atomic_load(s_ptr + i))", "s_ptr"), ("tl.atomic_store(o_ptr + i, i)", "o_ptr")):
+        kernel = harness.make(f"""@triton.jit
+def kernel(s_ptr, o_ptr):
+    i = tl.arange(0, 64)
+    {body}
+""")
+        long, short = torch.zeros(64, dtype=torch.int32), torch.zeros(60, dtype=torch.int32)
+        kernel[(1, )](long, long, checked=True)
+        with pytest.raises(RuntimeError, match=match):
+            kernel[(1, )](short if match == "s_ptr" else long, short if match == "o_ptr" else long, checked=True)
 
 
 def test_a_load_takes_the_shape_of_its_mask(target):

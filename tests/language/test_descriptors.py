@@ -255,6 +255,34 @@ def kernel(a, b, c_ptr, M, N, K, stride_c, BM: tl.constexpr, BN: tl.constexpr, B
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
 
 
+#: Numbers, and what they are with a mantissa of 10 bits: to the nearest, ties to even, up into the next power of two; infinities, NaN and zeros stay.
+ROUNDED_TO_TF32 = [(0x3F800FFF, 0x3F800000), (0x3F801000, 0x3F800000), (0x3F801001, 0x3F802000), (0x3F803000, 0x3F804000), (0x3FFFF000, 0x40000000), (0xBF801001, 0xBF802000),
+                   (0x7F7FFFFF, 0x7F800000), (0x7F800000, 0x7F800000), (0xFF800000, 0xFF800000), (0x7F800001, 0x7F800001), (0xFFFFFFFF, 0xFFFFFFFF), (0x00001001, 0x00002000),
+                   (0x00000FFF, 0x00000000), (0x80000000, 0x80000000), (0x3F800000, 0x3F800000), (0x3F802000, 0x3F802000)]
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_rounding_to_tf32(rounds, target):
+    """What is loaded is rounded, by `load` and by `gather`; what is stored is not."""
+    before, after = (np.array(column, np.uint32) for column in zip(*ROUNDED_TO_TF32))
+    x = torch.from_numpy(np.stack([before, before[::-1]] * 4).copy().view(np.float32))
+    loaded, gathered, stored = torch.zeros(8, 16, dtype=torch.int32), torch.zeros(8, 16, dtype=torch.int32), torch.zeros(8, 16)
+    kernel = harness.make("""@triton.jit
+def kernel(d, rows, out, loaded_ptr, gathered_ptr, x_ptr):
+    i = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(loaded_ptr + i, d.load([0, 0]).to(tl.int32, bitcast=True))
+    tl.store(gathered_ptr + i, rows.gather(7 - tl.arange(0, 8), 0).to(tl.int32, bitcast=True))
+    out.store([0, 0], tl.load(x_ptr + i))
+""")
+    descriptors = [TensorDescriptor.from_tensor(tensor, block, round_f32_to_tf32=rounds) for tensor, block in ((x, [8, 16]), (x, [1, 16]), (stored, [8, 16]))]
+    compiled = kernel[(1, )](*descriptors, loaded, gathered, x)
+    expected = np.stack([after, after[::-1]] * 4) if rounds else x.numpy().view(np.uint32)
+    np.testing.assert_array_equal(loaded.numpy().view(np.uint32), expected)
+    np.testing.assert_array_equal(gathered.numpy().view(np.uint32), expected[::-1])
+    np.testing.assert_array_equal(stored.numpy().view(np.uint32), x.numpy().view(np.uint32))
+    assert compiled.src.signature["d"] == "tensordesc<fp32[8, 16]" + (", tf32>" if rounds else ">")
+
+
 # ---- atomics and rows ---------------------------------------------------------------------------------
 
 REDUCTIONS = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
@@ -348,7 +376,7 @@ def kernel(d, e):
     (dict(block_shape=[0, 16]), "block_shape must be positive"),
     (dict(padding="one"), "Illegal value for padding"),
     (dict(base=torch.zeros(4, 16, dtype=torch.int32), padding="nan"), "only supported for floating point tensors"),
-    (dict(round_f32_to_tf32=True), "round_f32_to_tf32 is not supported"),
+    (dict(base=torch.zeros(4, 16, dtype=torch.float64), round_f32_to_tf32=True), "round_f32_to_tf32 is only supported for float32 tensors"),
 ])
 def test_host_checks(change, text):
     arguments = dict(base=torch.zeros(4, 16), shape=[4, 16], strides=[16, 1], block_shape=[4, 16])

@@ -105,9 +105,35 @@ def test_refusals(call, match, target):
         stored(call, torch.zeros(64), torch.ones(64), version=NEW)
 
 
-def test_a_release_that_is_none(target):
-    with pytest.raises(ValueError, match="option `triton_version` expects a release of Triton such as `3.8`, found `'newest'`"):
-        stored("x0", torch.zeros(64), torch.ones(64), version="newest")
+@pytest.mark.parametrize("version, found", [("newest", "release of Triton such as `3.8`, found `'newest'`"), ((3, 9), r"release of Triton such as `3.8`, as a string, found `\(3, 9\)`"),
+                                            (3.9, "release of Triton such as `3.8`, as a string, found `3.9`")])
+def test_a_release_that_is_none(version, found, target):
+    with pytest.raises(ValueError, match="option `triton_version` expects a " + found):
+        stored("x0", torch.zeros(64), torch.ones(64), version=version)
+
+
+NEW_NAMES = [
+    ("tl.atomic_load(o_ptr)", "atomic_load", "3.8", "3.9", "since"), ("tl.atomic_store(o_ptr, 1.0)", "atomic_store", "3.8", "3.9", "since"), ("tl.cumprod(x0, dtype=tl.float64)", r"cumprod\(dtype=\)", "3.8", "3.9", "since"),
+    ("x0.cumprod(0, False, tl.float64)", r"cumprod\(dtype=\)", "3.8", "3.9", "since"), ("tl.fdiv(x0, x0, approx=True)", r"fdiv\(approx=\)", "3.8", "3.9", "since"),
+    ("tl.fdiv(x0, x0, False, True)", r"fdiv\(approx=\)", "3.8", "3.9", "since"), ("tl.topk(x0, 2, descending=False)", r"topk\(descending=\)", "3.7", "3.8", "since"),
+    ("tl.expect_zero(x0, x0 == 0)", "expect_zero", "3.7", "3.8", "since"), ("tl.squeeze(x0[None, :], 0)", "squeeze", "3.6", "3.7", "since"), ("tl.to_tensor(3)", "to_tensor", "3.6", "3.7", "since"),
+    ("tl.make_block_ptr(o_ptr, (64, ), (1, ), (0, ), (16, ), (0, ))", "make_block_ptr", "3.9", "3.8", "until"),
+]
+
+
+@pytest.mark.parametrize("call, name, without, release, since", NEW_NAMES)
+def test_strict_mode_has_the_names_of_the_release(call, name, without, release, since):
+    """Names and parameters of all releases are there, and in strict mode those of the release whose rules hold (NotInRelease)."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(x_ptr, o_ptr):
+    x0 = tl.load(x_ptr + tl.arange(0, 64))
+    y = {call}
+""")
+    types = nereid.MockTensor(torch.float32), nereid.MockTensor(torch.float32)
+    for options in ({"triton_version": without}, {"triton_version": release, "strict": True}):
+        kernel.warmup(*types, grid=(1, ), **options)
+    with pytest.raises(nereid.CompilationError, match=f"strict mode by the rules of Triton {without} has no `{name}`, which exists {since} {release}"):
+        kernel.warmup(*types, grid=(1, ), triton_version=without, strict=True)
 
 
 @pytest.mark.parametrize("debug", [False, True])

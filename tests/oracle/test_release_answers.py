@@ -76,11 +76,11 @@ def test_names_and_signatures(version):
         assert not unused, unused
 
 
-def asked_of_ours(version, questions, tmp_path):
+def asked_of_ours(version, questions, tmp_path, strict=False):
     asked, answered = tmp_path / "cases.json", tmp_path / "answers.json"
     asked.write_text(json.dumps(questions))
     subprocess.run([sys.executable, releases.HERE / "front_end.py", "nereid", asked, answered], check=True, timeout=900, stderr=subprocess.DEVNULL,
-                   env={**os.environ, "NEREID_TRITON_VERSION": version})
+                   env={**os.environ, "NEREID_TRITON_VERSION": version, "NEREID_STRICT": str(int(strict))})
     return {name: answers.of_nereid(answer) for name, answer in json.loads(answered.read_text()).items()}
 
 
@@ -131,6 +131,30 @@ def test_statements_that_triton_accepts(version, tmp_path):
     assert not unexpected, "\n\n".join(f"{name}\n    here   {ours[name]}\n    Triton {theirs[name]}" for name in unexpected)
     if version == NEWEST:
         assert listed <= differ, listed - differ
+
+
+#: Of types in strict mode, besides TYPES and those of test_types.py.
+STRICT_TYPES = [(r"newer/.*cache_modifier='\.cs'", "more", "a hint that is accepted in every release"), (r"shape/fp32/tl\.softmax\(a, 1\)", "more", "before 3.9 Triton divides by the sums of another axis, whose shape differs")]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_strict_mode_refuses_what_the_release_refuses(version, tmp_path):
+    """And accepts what it accepts, with the same types: expressions and statements whose answer differs between releases."""
+    unexpected = []
+    theirs = expected_answers("types", version)
+    ours = asked_of_ours(version, [case for case in [*cases.all_cases(), *newer.all_cases()] if case["id"] in theirs], tmp_path, strict=True)
+    reasons = STRICT_TYPES + TYPES + test_types.DIFFERENCES
+    for name, answer in ours.items():
+        kind = test_types.kind_of_difference(answer, theirs[name])
+        if kind and not any(what == kind and re.fullmatch(pattern + ".*", name) for pattern, what, _ in reasons):
+            unexpected.append((name, answer, theirs[name]))
+    theirs = expected_answers("statements", version)
+    ours = asked_of_ours(version, [case for case in statements.all_cases() if case["id"] in theirs], tmp_path, strict=True)
+    listed = {name for names in STATEMENTS.values() for name in names} | test_statements.listed(test_statements.LESS) | test_statements.listed(test_statements.MORE)
+    for name, answer in ours.items():
+        if answer.startswith("!") != theirs[name].startswith("!") and name not in listed:
+            unexpected.append((name, answer, theirs[name]))
+    assert not unexpected, "\n\n".join(f"{name}\n    here   {answer}\n    Triton {other}" for name, answer, other in unexpected)
 
 
 #: Of the host side, besides those of test_host.py: reasons, and the questions.

@@ -7,6 +7,7 @@ Their `__module__` is that of `core`, also in pickles. Every function of `tl` en
 import builtins
 import functools
 import operator
+import re
 
 from .. import _native
 from . import core
@@ -182,12 +183,13 @@ class block_type(dtype):
 
 
 class tensor_descriptor_type(dtype):
-    """The type of a tensor descriptor: what its blocks are."""
+    """The type of a tensor descriptor: what its blocks are, whether NaN is read outside, and whether loads round to TF32."""
 
-    def __init__(self, block, pads_nan=False):
+    def __init__(self, block, pads_nan=False, rounds_tf32=False):
         self.block_type = block
         self.pads_nan = pads_nan
-        self.name = f"tensordesc<{block.element_ty._signature}{list(block.shape)}{', nan' if pads_nan else ''}>"
+        self.rounds_tf32 = rounds_tf32
+        self.name = f"tensordesc<{block.element_ty._signature}{list(block.shape)}{', nan' if pads_nan else ''}{', tf32' if rounds_tf32 else ''}>"
         self.primitive_bitwidth = 0
         self.itemsize = 0
 
@@ -207,7 +209,7 @@ class tensor_descriptor_type(dtype):
         return f"TD{self.block_type.mangle()}"
 
     def __reduce__(self):
-        return type(self), (self.block_type, self.pads_nan)
+        return type(self), (self.block_type, self.pads_nan, self.rounds_tf32)
 
 
 class tuple_type:
@@ -238,6 +240,8 @@ class tuple_type:
 
 pi32_t = pointer_type(int32)
 
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([^]]*)\](, nan)?(, tf32)?>")
+
 
 def str_to_ty(name, c=None):
     """The type that a signature's text means: "*fp32", "i64", "u1", "constexpr"."""
@@ -248,11 +252,9 @@ def str_to_ty(name, c=None):
     if name.startswith("*"):
         const_pointer = name.startswith("*k")
         return pointer_type(str_to_ty(name[2 if const_pointer else 1:], c), const=const_pointer)
-    if name.startswith("tensordesc<") and name.endswith("]>"):
-        element, shape = name.removeprefix("tensordesc<").removesuffix("]>").split("[")
-        return tensor_descriptor_type(block_type(str_to_ty(element, c), [int(size) for size in shape.split(",")]))
-    if name.startswith("tensordesc<") and name.endswith("], nan>"):
-        return tensor_descriptor_type(str_to_ty(name.removesuffix(", nan>") + ">", c).block_type, pads_nan=True)
+    if match := _DESCRIPTOR.fullmatch(name):
+        element, shape, *options = match.groups()
+        return tensor_descriptor_type(block_type(str_to_ty(element, c), [int(size) for size in shape.split(",")]), *map(bool, options))
     if name not in _SIGNATURES:
         raise KeyError(name)
     return _SIGNATURES[name]

@@ -35,7 +35,7 @@ class TensorDescriptor:
     :param strides: how many elements neighbours lie apart; the last is 1, the others are multiples of 16 bytes.
     :param block_shape: the sizes of a block.
     :param padding: what a load gives outside the tensor: `"zero"`, or `"nan"` for floats.
-    :param round_f32_to_tf32: not supported.
+    :param round_f32_to_tf32: whether loads round fp32 to TF32 (10 bits of mantissa): to the nearest, ties to even; infinities and NaN stay.
 
     Raises AssertionError for what is refused.
     """
@@ -60,7 +60,7 @@ class TensorDescriptor:
         _require(self.padding in ("zero", "nan"), "Illegal value for padding")
         _require(self.padding == "zero" or _is_floating(self.base.dtype),
                  "Padding option `nan` is only supported for floating point tensors")
-        _require(not self.round_f32_to_tf32, "round_f32_to_tf32 is not supported")
+        _require(not self.round_f32_to_tf32 or str(self.base.dtype).endswith("float32"), "round_f32_to_tf32 is only supported for float32 tensors")
 
     @staticmethod
     def from_tensor(tensor, block_shape, padding="zero", round_f32_to_tf32=False):

@@ -672,6 +672,12 @@ bool fromDescriptor(Parameter &parameter, PyObject *object, ArgumentScope &scope
   Ref padding = attribute(object, "padding");
   PyErr_Clear();
   desc.pads_nan = padding && textOf(padding.get()) == "nan";
+  Ref rounding = attribute(object, "round_f32_to_tf32");
+  PyErr_Clear();
+  if (int isTrue = rounding ? PyObject_IsTrue(rounding.get()) : 0; isTrue >= 0)
+    desc.rounds_tf32 = uint8_t(isTrue);
+  else
+    return false;
   scope->descriptors.push_back(desc);
   scope->objects.push_back(base);
   out.kind = NRD_ARG_DESCRIPTOR;

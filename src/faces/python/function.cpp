@@ -461,11 +461,12 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
   if (acceptedOption(option))
     return true;
   if (option == "num_threads" || option == "num_cpu_threads") {
-    long threads = PyLong_AsLong(value);
-    if (threads < 0) {
+    int overflow = 0;
+    long threads = PyLong_AsLongAndOverflow(value, &overflow);
+    if (threads < 0 || threads > INT32_MAX || overflow) {
       if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "%s must not be negative, found %ld", option.c_str(),
-                     threads);
+        PyErr_Format(PyExc_ValueError, "%s must be an integer from 0 to 2147483647, found %R",
+                     option.c_str(), value);
       return false;
     }
     set.threads = uint32_t(threads);

@@ -116,8 +116,8 @@ static FailureOr<mlir::Value> maskOf(Semantic &s, const BoundArgs &args, const T
   return shaped->ir;
 }
 
-/// A load or store that other threads see as a whole. Floats go as their bits, and pointers to
-/// `int1` point to bytes, as those of `load` and `store` do.
+/// A load or store that other threads see as a whole. Pointers to `int1` point to bytes, as those
+/// of `load` and `store` do.
 template <bool reads> static FailureOr<Value> access(Semantic &s, const BoundArgs &args) {
   auto pointer = pointerOf(s, args, reads);
   if (failed(pointer))
@@ -142,32 +142,27 @@ template <bool reads> static FailureOr<Value> access(Semantic &s, const BoundArg
   auto mask = maskOf(s, args, *pointer);
   if (failed(order) || failed(mask))
     return failure();
-  Tensor target = *pointer, operand;
-  if (isFlag || isFloat(type)) {
-    Type bits = pointer->type.element();
-    bits.scalar = isFlag ? DType::Int8 : bitsOf(type);
-    target = *s.cast(*pointer, bits);
+  Tensor target = *pointer;
+  if (isFlag) {
+    Type bytes = pointer->type.element();
+    bytes.scalar = DType::Int8;
+    target = *s.cast(*pointer, bytes);
   }
   if (!reads) {
     auto value = operandFor(s, args, "val", *pointer);
     if (failed(value))
       return failure();
-    operand = isFlag ? *s.cast(*value, DType::Int8) : isFloat(type) ? asBits(s, *value) : *value;
-  }
-  if (!reads) { // what was there is not used
-    tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), tile::AtomicKind::Xchg,
-                              target.ir, operand.ir, *mask, order->sem, order->scope);
+    Tensor operand = isFlag ? *s.cast(*value, DType::Int8) : *value;
+    tile::AtomicStoreOp::create(s.builder, s.loc(), target.ir, operand.ir, *mask, order->sem,
+                                order->scope);
     return Value();
   }
-  // Zero becomes zero, and everything else stays: an access that is atomic in every width.
-  operand = s.constant(0, Type::of(target.type.scalar, target.type.shape));
-  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir,
-                                      operand.ir, operand.ir, *mask, order->sem, order->scope);
-  Tensor seen = Semantic::wrap(op, operand.type);
+  Type loaded = Type::of(target.type.scalar, target.type.shape);
+  auto op = tile::AtomicLoadOp::create(s.builder, s.loc(), loaded.toIR(*s.builder.getContext()),
+                                       target.ir, *mask, order->sem, order->scope);
+  Tensor seen = Semantic::wrap(op, loaded);
   if (isFlag)
     return Value(s.emitCompare(CompareOp::NotEq, seen, s.constant(0, seen.type)));
-  if (isFloat(type))
-    return result(s.cast(seen, Type::of(type), {.bitcast = true}));
   return Value(std::move(seen));
 }
 
@@ -279,7 +274,7 @@ std::vector<Builtin> atomicBuiltins() {
        .doc =
            R"(Reads each element as a whole, at a time that other threads agree on. Since Triton 3.9.
 
-:param pointer: a pointer or a block of pointers to integers or floats, also to const; the memory must be writable.
+:param pointer: a pointer or a block of pointers to integers or floats, also to const. The memory may be read-only.
 :param mask: int1: where it is false nothing is touched and the result is undefined. Blocks of pointers are broadcast to its shape.
 :param sem: `"acquire"` (the default): what was stored before a release that is seen here is visible afterwards; or `"relaxed"`.
 :param scope: `"gpu"` (the default), `"cta"` or `"sys"`.)",

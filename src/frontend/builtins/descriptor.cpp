@@ -2,6 +2,9 @@
 #include "frontend/builtins/descriptor.h"
 #include "frontend/builtins/families.h"
 #include "ir/tile/Dialect.h"
+#include "ir/tile/WithTangent.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace nereid::frontend {
 
@@ -162,10 +165,43 @@ static FailureOr<llvm::SmallVector<mlir::Value>> coordinates(Semantic &s, const 
   return values;
 }
 
-/// What a load gives: bools are bytes in memory.
-static Value loaded(Semantic &s, mlir::Value ir, DType scalar, llvm::ArrayRef<int64_t> shape) {
-  if (scalar != DType::Int1)
-    return Value(Semantic::wrap(ir, Type::of(scalar, shape)));
+/// fp32 rounded to the 10 bits of TF32's mantissa, to the nearest, ties to even; infinities and NaN
+/// stay. Its derivative is that of the number.
+static mlir::Value roundedToTF32(Semantic &s, mlir::Value number, llvm::ArrayRef<int64_t> shape) {
+  using namespace mlir::arith;
+  constexpr unsigned dropped = 23 - 10;
+  constexpr int64_t below = (1 << dropped) - 1, exponent = 0x7f800000;
+  mlir::Location loc = s.loc();
+  Type whole = Type::of(DType::Int32, shape);
+  auto constant = [&](int64_t value) { return s.constant(value, whole).ir; };
+  auto withTangent = [&](mlir::Value value, mlir::Value source) {
+    return tile::ExternOp::create(s.builder, loc, number.getType(), mlir::ValueRange{value, source},
+                                  tile::tangentSymbol, tile::tangentLibrary, /*pure=*/true,
+                                  /*path=*/nullptr)
+        .getResult();
+  };
+  // The bits of what has a tangent have no derivative.
+  mlir::Value detached = withTangent(number, s.constant(0, Type::of(DType::Float32, shape)).ir);
+  mlir::Value bits =
+      BitcastOp::create(s.builder, loc, whole.toIR(*s.builder.getContext()), detached);
+  mlir::Value last = ShRUIOp::create(s.builder, loc, bits, constant(dropped));
+  last = AndIOp::create(s.builder, loc, last, constant(1));
+  mlir::Value sum = AddIOp::create(s.builder, loc, bits, constant(below / 2));
+  sum = AddIOp::create(s.builder, loc, sum, last);
+  sum = AndIOp::create(s.builder, loc, sum, constant(~below));
+  mlir::Value masked = AndIOp::create(s.builder, loc, bits, constant(exponent));
+  mlir::Value isFinite =
+      CmpIOp::create(s.builder, loc, CmpIPredicate::ne, masked, constant(exponent));
+  mlir::Value chosen = SelectOp::create(s.builder, loc, isFinite, sum, bits);
+  return withTangent(BitcastOp::create(s.builder, loc, number.getType(), chosen), number);
+}
+
+/// What a load through `desc` gives: bools are bytes in memory.
+static Value loaded(Semantic &s, mlir::Value ir, const Type &desc, llvm::ArrayRef<int64_t> shape) {
+  if (desc.roundsTF32)
+    ir = roundedToTF32(s, ir, shape);
+  if (desc.scalar != DType::Int1)
+    return Value(Semantic::wrap(ir, Type::of(desc.scalar, shape)));
   Type bytes = Type::of(DType::Int8, shape);
   return Value(s.emitCompare(CompareOp::NotEq, Semantic::wrap(ir, bytes), s.constant(0, bytes)));
 }
@@ -200,7 +236,7 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
     return failure();
   mlir::Type block = llvm::cast<tile::DescType>(desc->ir.getType()).getBlockType();
   mlir::Value ir = tile::DescLoadOp::create(s.builder, s.loc(), block, desc->ir, *coords);
-  return loaded(s, ir, desc->type.scalar, desc->type.block);
+  return loaded(s, ir, desc->type, desc->type.block);
 }
 
 static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
@@ -263,6 +299,10 @@ static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
   auto coords = coordinates(s, args, desc->type);
   if (failed(coords))
     return failure();
+  if (auto *given = args["value"].getIf<Tensor>(); given && s.options.strict && s.since(307))
+    if (isFloat(given->type.scalar) != isFloat(scalar) || info(given->type.scalar).bits != bits)
+      return s.error(diag::ExpectedArgumentKind, args.span("value"), "`value`",
+                     "elements of the descriptor's type (strict mode)", args["value"].kindName());
   auto value = writtenValue(s, args, scalar, desc->type.block);
   if (failed(value))
     return failure();
@@ -315,7 +355,7 @@ static FailureOr<Value> gather(Semantic &s, const BoundArgs &args) {
   mlir::Value ir = tile::DescGatherOp::create(s.builder, s.loc(),
                                               mlir::RankedTensorType::get(access->shape, element),
                                               desc->ir, access->rows, access->column);
-  return loaded(s, ir, desc->type.scalar, access->shape);
+  return loaded(s, ir, desc->type, access->shape);
 }
 
 static FailureOr<Value> scatter(Semantic &s, const BoundArgs &args) {

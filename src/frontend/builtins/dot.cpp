@@ -52,7 +52,7 @@ static FailureOr<DType> resultType(Semantic &s, const BoundArgs &args, DType a, 
     wanted = type->scalar;
     if (wanted == DType::BFloat16)
       return s.error(diag::DotOutBFloat16, args.span("out_dtype"));
-  } else if (auto *acc = args["acc"].getIf<Tensor>(); acc && !s.options.strict) {
+  } else if (auto *acc = args["acc"].getIf<Tensor>(); acc && (!s.options.strict || s.since(308))) {
     wanted = acc->type.scalar;
   }
   if (isInt(a))
@@ -93,7 +93,8 @@ static llvm::LogicalResult checkStrictDot(Semantic &s, const BoundArgs &args, co
     return llvm::success();
   size_t rank = a.type.shape.size();
   int64_t inner = a.type.shape[rank - 1];
-  int64_t least = info(a.type.scalar).bits == 8 ? 32 : 16;
+  int64_t bits = info(a.type.scalar).bits;
+  int64_t least = s.since(308) ? 256 / bits : bits == 8 ? 32 : 16;
   if (inner < least)
     return s.error(diag::DotSizes, args.call(), 1, 1, least, shapeText(a.type.shape),
                    shapeText(b.type.shape));

@@ -259,7 +259,7 @@ FailureOr<Value> mapElementwise(Semantic &s, const BoundArgs &args) {
   }
   const char *refused = nullptr;
   draft.getBody().walk([&](mlir::Operation *op) {
-    if (llvm::isa<tile::BarrierOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+    if (llvm::isa<tile::BarrierOp, tile::Atomic>(op))
       refused = llvm::isa<tile::BarrierOp>(op) ? "a barrier" : "an atomic operation";
     for (mlir::Type type : op->getResultTypes())
       if (llvm::isa<mlir::RankedTensorType>(type))

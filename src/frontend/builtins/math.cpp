@@ -71,6 +71,14 @@ static FailureOr<Value> fdiv(Semantic &s, const BoundArgs &args) {
   how.isDivOrMod = s.since(309);
   auto exact = s.knownBool(args["ieee_rounding"], "`ieee_rounding`", args.span("ieee_rounding"));
   auto rough = s.knownBool(args["approx"], "`approx`", args.span("approx"));
+  auto isIntegral = [](const Value &value) {
+    auto *tensor = value.getIf<Tensor>();
+    return tensor ? isInt(tensor->type.scalar) : value.is<llvm::APSInt>() || value.is<bool>();
+  };
+  if (s.options.strict && !s.since(309))
+    for (const char *name : {"x", "y"})
+      if (isIntegral(args[name]))
+        return s.error(diag::FdivNotFloat, args.span(name), args[name].kindName());
   auto pair = s.promote(args["x"], args["y"], how, args.span("x"), args.span("y"));
   if (failed(exact) || failed(rough) || failed(pair))
     return failure();

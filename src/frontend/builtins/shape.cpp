@@ -139,9 +139,10 @@ static FailureOr<Value> cat(Semantic &s, const BoundArgs &args) {
   auto canReorder = s.knownBool(args["can_reorder"], "`can_reorder`", args.span("can_reorder"));
   if (failed(dim) || failed(canReorder))
     return failure();
-  if (s.options.strict && !*canReorder)
+  bool isOrdered = !*canReorder && s.since(307);
+  if (s.options.strict && !*canReorder && !isOrdered)
     return s.error(diag::CatReorders, args.call());
-  if (s.options.strict && a->type.shape.size() != 1)
+  if (s.options.strict && a->type.shape.size() != 1 && !isOrdered)
     return s.error(diag::CatRank, args.span("input"), shapeText(a->type.shape));
   b->type.scalar = readAs(Value(*a), Value(*b)).get<Tensor>().type.scalar;
   Shape shape = a->type.shape, other = b->type.shape;
@@ -204,6 +205,9 @@ static FailureOr<Value> histogram(Semantic &s, const BoundArgs &args) {
     return s.error(diag::HistogramRank, args.span("input"), shapeText(input->type.shape));
   if (!isInt(input->type.scalar) || input->type.isPointer)
     return s.error(diag::HistogramType, args.span("input"), input->type.str());
+  if (s.options.strict && s.since(309) && info(input->type.scalar).bits != 32)
+    return s.error(diag::ExpectedArgumentKind, args.span("input"), "`histogram`",
+                   "32-bit integers (strict mode)", input->type.str());
   if (failed(s.checkShape({*bins}, args.span("num_bins"))))
     return failure();
   mlir::Value mask;

@@ -165,10 +165,8 @@ bool followsWrites(Operation *access) {
   return kernel
       .walk<WalkOrder::PreOrder>([&](Operation *op) {
         behind |= op == access;
-        bool writes =
-            isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp, func::CallOp>(
-                op) ||
-            (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op));
+        bool writes = isa<tile::StoreOp, tile::Atomic, tile::BarrierOp, func::CallOp>(op) ||
+                      (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op));
         return writes && (!behind || sharesLoop(op)) ? WalkResult::interrupt()
                                                      : WalkResult::advance();
       })
@@ -362,8 +360,8 @@ private:
         .walk([&](Operation *op) {
           if (op == self)
             return WalkResult::advance();
-          bool meets = isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
-                           ngpu::AsyncCopyOp, func::CallOp>(op);
+          bool meets =
+              isa<tile::LoadOp, tile::StoreOp, tile::Atomic, ngpu::AsyncCopyOp, func::CallOp>(op);
           if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
             meets = written.mayBe(tensorOf(op->getOperand(0)));
           // Those of pipelined loops, and stores before this one, are lowered already.

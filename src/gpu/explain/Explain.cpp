@@ -508,8 +508,7 @@ void explainLayouts(func::FuncOp kernel, explain::Report &report) {
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](tile::LoadOp load) { layouts.add("load", op, load.getType()); })
         .Case([&](tile::StoreOp store) { layouts.add("store", op, store.getValue().getType()); })
-        .Case<tile::AtomicRMWOp, tile::AtomicCASOp>(
-            [&](auto atomic) { layouts.add("atomic", op, atomic.getType()); })
+        .Case([&](tile::Atomic atomic) { layouts.add("atomic", op, atomic.getPtr().getType()); })
         .Case([&](ngpu::AsyncCopyOp copy) {
           layouts.add("asynchronous copy, by thread", op, copy.getPtr().getType());
           layouts.add("asynchronous copy, in shared memory", op, copy.getBuffer().getType());
@@ -558,13 +557,10 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
         .Case([&](tile::StoreOp store) {
           accesses.add("store", "registers", op, store.getPtr(), store.getMask(), 16);
         })
-        .Case([&](tile::AtomicRMWOp atomic) {
+        .Case([&](tile::Atomic atomic) {
+          Type element = tile::elementOf(atomic.getPtr().getType());
           accesses.add("atomic", "registers", op, atomic.getPtr(), atomic.getMask(),
-                       tile::sizeInBytes(tile::elementOf(atomic.getType())));
-        })
-        .Case([&](tile::AtomicCASOp atomic) {
-          accesses.add("atomic", "registers", op, atomic.getPtr(), atomic.getMask(),
-                       tile::sizeInBytes(tile::elementOf(atomic.getType())));
+                       tile::sizeInBytes(cast<tile::PtrType>(element).getPointee()));
         })
         .Case([&](ngpu::AsyncCopyOp copy) {
           accesses.add("load", "asynchronous copy", op, copy.getPtr(), copy.getMask(),

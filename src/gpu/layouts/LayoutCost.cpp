@@ -87,7 +87,7 @@ AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analys
     return copyFacts(cast<tile::DescType>(op->getOperand(0).getType()).getBlockType(), machine);
   Value ptr = op->getOperand(0);
   Value mask = TypeSwitch<Operation *, Value>(op)
-                   .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(
+                   .Case<tile::LoadOp, tile::StoreOp, tile::Atomic>(
                        [](auto access) { return access.getMask(); })
                    .Default([](Operation *) { return Value(); });
   auto type = cast<RankedTensorType>(ptr.getType());

@@ -54,8 +54,8 @@ constexpr RegisterSplit splitsOfOverlap[] = {{}, {0, 0}, {240, 24}, {0, 0}, {112
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
 bool changesMemory(Operation *op) {
-  return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp,
-             tile::DescStoreOp, tile::DescReduceOp, func::CallOp>(op) ||
+  return isa<tile::StoreOp, tile::Atomic, tile::BarrierOp, tile::DescStoreOp, tile::DescReduceOp,
+             func::CallOp>(op) ||
          (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op));
 }
 
@@ -89,8 +89,7 @@ Value argumentBehind(Value value) {
 
 /// The memory that an op changes; null: any.
 Value memoryOf(Operation *store) {
-  if (isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::DescStoreOp,
-          tile::DescReduceOp>(store))
+  if (isa<tile::StoreOp, tile::Atomic, tile::DescStoreOp, tile::DescReduceOp>(store))
     return argumentBehind(store->getOperand(0));
   return {};
 }

@@ -72,8 +72,8 @@ bool anyFeeds(scf::ForOp loop) {
 bool touchesGlobalMemory(scf::ForOp loop) {
   return loop
       ->walk([](Operation *op) {
-        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp,
-                   ngpu::TmaStoreOp, tile::DescStoreOp, tile::DescReduceOp, func::CallOp>(op) ||
+        return isa<tile::StoreOp, tile::Atomic, tile::BarrierOp, ngpu::TmaStoreOp,
+                   tile::DescStoreOp, tile::DescReduceOp, func::CallOp>(op) ||
                        (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op))
                    ? WalkResult::interrupt()
                    : WalkResult::advance();

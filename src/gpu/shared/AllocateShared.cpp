@@ -46,10 +46,10 @@ unsigned scratchBytes(Operation *op) {
     auto from = cast<RankedTensorType>(convert.getSrc().getType());
     return splitConversion(convert).from.elements() * tile::sizeInBytes(from.getElementType());
   }
-  if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
+  if (auto atomic = dyn_cast<tile::Atomic>(op)) {
     // The result of the thread that does the operation, for those that hold copies.
-    Value result = op->getResult(0);
-    if (result.use_empty())
+    Value result = atomic.getSeen();
+    if (!result || result.use_empty())
       return 0;
     unsigned bytes = tile::sizeInBytes(tile::elementOf(result.getType()));
     auto tensor = dyn_cast<RankedTensorType>(result.getType());

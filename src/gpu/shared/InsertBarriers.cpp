@@ -201,22 +201,17 @@ Interval footprint(func::FuncOp function) {
 }
 
 bool touchesGlobal(Operation *op) {
-  return isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, ngpu::AsyncCopyOp,
-             ngpu::TmaStoreOp>(op) ||
+  return isa<tile::LoadOp, tile::StoreOp, tile::Atomic, ngpu::AsyncCopyOp, ngpu::TmaStoreOp>(op) ||
          (isa<tile::ExternOp, tile::InlineAsmOp, tile::MapElementwiseOp>(op) &&
           !isMemoryEffectFree(op));
 }
 
 bool releases(Operation *op) {
-  auto is = [](tile::MemSemantic sem) {
-    return sem == tile::MemSemantic::Release || sem == tile::MemSemantic::AcqRel;
-  };
-  auto scalar = [](Value pointer) { return !isa<RankedTensorType>(pointer.getType()); };
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-    return scalar(atomic.getPtr()) && is(atomic.getSem());
-  if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
-    return scalar(atomic.getPtr()) && is(atomic.getSem());
-  return false;
+  auto atomic = dyn_cast<tile::Atomic>(op);
+  if (!atomic || isa<RankedTensorType>(atomic.getPtr().getType()))
+    return false;
+  return atomic.getSem() == tile::MemSemantic::Release ||
+         atomic.getSem() == tile::MemSemantic::AcqRel;
 }
 
 void Barriers::visit(Operation *op, State &state) {
@@ -309,8 +304,8 @@ void Barriers::visitAccess(Operation *op, State &state) {
         order(op, state, reads, writes);
         state.bulkReads.add(reads);
       })
-      .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExchangeOp,
-            tile::SliceOp, tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
+      .Case<tile::ReduceOp, tile::ScanOp, tile::Atomic, tile::ExchangeOp, tile::SliceOp,
+            tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
         Interval scratch = scratchOf(op);
         if (scratch.begin == scratch.end)

@@ -30,6 +30,7 @@ template <typename Op> class SameElements : public mlir::OpTrait::TraitBase<Op, 
 #include "ir/tile/Dialect.h.inc"
 #include "ir/tile/Enums.h.inc"
 #define GET_TYPEDEF_CLASSES
+#include "ir/tile/OpInterfaces.h.inc"
 #include "ir/tile/Types.h.inc"
 #define GET_OP_CLASSES
 #include "ir/tile/Ops.h.inc"

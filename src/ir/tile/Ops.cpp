@@ -4,6 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
+#include "ir/tile/OpInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "ir/tile/Ops.cpp.inc"
 
@@ -321,6 +322,30 @@ LogicalResult LoadOp::verify() {
 
 LogicalResult StoreOp::verify() {
   return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), getMask());
+}
+
+/// An access that only reads or only writes is ordered on one side at most.
+static LogicalResult verifyOrder(Atomic op, MemSemantic ordered) {
+  if (op.getSem() == ordered || op.getSem() == MemSemantic::Relaxed)
+    return success();
+  return op.emitOpError() << "must be " << stringifyMemSemantic(ordered) << " or relaxed, found "
+                          << stringifyMemSemantic(op.getSem());
+}
+
+LogicalResult AtomicLoadOp::verify() {
+  if (failed(verifyAccess(*this, getPtr().getType(), "result", getType(), getMask())))
+    return failure();
+  return verifyOrder(*this, MemSemantic::Acquire);
+}
+
+bool AtomicLoadOp::changesMemory() {
+  return false;
+}
+
+LogicalResult AtomicStoreOp::verify() {
+  if (failed(verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), getMask())))
+    return failure();
+  return verifyOrder(*this, MemSemantic::Release);
 }
 
 LogicalResult AtomicRMWOp::verify() {

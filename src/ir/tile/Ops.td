@@ -268,7 +268,58 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [AllTypesMatch<["value", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_Atomic : OpInterface<"Atomic"> {
+  let cppNamespace = "::nereid::tile";
+  let description = [{
+    An access to memory that other threads see as a whole, and that orders the program's other accesses. It has both
+    effects on memory, also where it only reads: nothing passes it, and it is neither merged nor removed.
+  }];
+  let methods = [
+    InterfaceMethod<"The pointer or tensor of pointers.", "::mlir::Value", "getPtr">,
+    InterfaceMethod<"Lanes where it is false touch no memory; null: all take part.", "::mlir::Value", "getMask">,
+    InterfaceMethod<"", "::mlir::MutableOperandRange", "getMaskMutable">,
+    InterfaceMethod<"How other accesses are ordered.", "::nereid::tile::MemSemantic", "getSem">,
+    InterfaceMethod<"Among which threads.", "::nereid::tile::MemScope", "getScope">,
+    InterfaceMethod<"The only result, null where there is none.", "::mlir::Value", "getSeen", (ins), [{
+      return $_op->getNumResults() ? ::mlir::Value($_op->getResult(0)) : ::mlir::Value();
+    }]>,
+    InterfaceMethod<"Whether memory may change.", "bool", "changesMemory", (ins), [{}], [{ return true; }]>,
+  ];
+}
+
+class Tile_AtomicOp<string mnemonic, list<Trait> traits = []>
+    : Tile_Op<mnemonic, !listconcat([Tile_Atomic, MemoryEffects<[MemRead, MemWrite]>], traits)>;
+
+def Tile_AtomicLoadOp : Tile_AtomicOp<"atomic_load", [DeclareOpInterfaceMethods<Tile_Atomic, ["changesMemory"]>]> {
+  let summary = "reads every element as a whole";
+  let description = [{
+    Lanes masked off touch no memory and give an undefined value. The memory may be read-only. `sem`: `acquire` or `relaxed`.
+  }];
+  let arguments = (ins Tile_PtrLike:$ptr, Optional<Tile_BoolLike>:$mask,
+                       DefaultValuedAttr<Tile_MemSemantic, "MemSemantic::Acquire">:$sem,
+                       DefaultValuedAttr<Tile_MemScope, "MemScope::GPU">:$scope);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $ptr (`mask` $mask^)? (`sem` $sem^)? (`scope` $scope^)?
+    attr-dict `:` type($ptr) (`,` `mask` type($mask)^)? `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicStoreOp : Tile_AtomicOp<"atomic_store"> {
+  let summary = "writes every element as a whole";
+  let description = "Lanes masked off touch no memory. `sem`: `release` or `relaxed`.";
+  let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$value, Optional<Tile_BoolLike>:$mask,
+                       DefaultValuedAttr<Tile_MemSemantic, "MemSemantic::Release">:$sem,
+                       DefaultValuedAttr<Tile_MemScope, "MemScope::GPU">:$scope);
+  let assemblyFormat = [{
+    $ptr `,` $value (`mask` $mask^)? (`sem` $sem^)? (`scope` $scope^)?
+    attr-dict `:` type($ptr) `,` type($value) (`,` `mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicRMWOp : Tile_AtomicOp<"atomic_rmw", [AllTypesMatch<["value", "result"]>]> {
   let summary = "reads, modifies and writes back atomically; gives the old values";
   let description = [{
     Lanes masked off touch no memory and give an undefined value. Several lanes may name one address. `fmax` and
@@ -285,7 +336,7 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [AllTypesMatch<["value", "result"]>
   let hasVerifier = 1;
 }
 
-def Tile_AtomicCASOp : Tile_Op<"atomic_cas", [AllTypesMatch<["cmp", "value", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_AtomicCASOp : Tile_AtomicOp<"atomic_cas", [AllTypesMatch<["cmp", "value", "result"]>]> {
   let summary = "compares and, where equal, replaces atomically; gives the old values";
   let description = "Lanes masked off touch no memory and give an undefined value.";
   let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$cmp, Tile_Any:$value, Optional<Tile_BoolLike>:$mask,

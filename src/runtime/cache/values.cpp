@@ -47,6 +47,7 @@ frontend::Type readType(ByteReader &in) {
   type.isConst = in.flag();
   type.isDescriptor = in.flag();
   type.padsNaN = in.flag();
+  type.roundsTF32 = in.flag();
   type.addressSpace = in.number<uint8_t>();
   in.list([&] { type.shape.push_back(in.number<int64_t>()); });
   in.list([&] { type.block.push_back(in.number<int64_t>()); });
@@ -212,6 +213,7 @@ void Entities::writeType(const frontend::Type &type, ByteWriter &out) const {
   out.flag(type.isConst);
   out.flag(type.isDescriptor);
   out.flag(type.padsNaN);
+  out.flag(type.roundsTF32);
   out.number(type.addressSpace);
   out.list(type.shape, [&](int64_t size) { out.number(size); });
   out.list(type.block, [&](int64_t size) { out.number(size); });

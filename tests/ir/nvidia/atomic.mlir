@@ -2,7 +2,8 @@
 // RUN: nereid-opt --emit-nvidia="stage=ptx sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=OLD
 // RUN: nereid-opt --emit-nvidia="stage=check" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
 // RUN: nereid-opt --emit-nvidia="stage=check sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
-// SASS-COUNT-5: assembled: 0 bytes of spills
+// RUN: nereid-opt --emit-nvidia="stage=check sm=120" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
+// SASS-COUNT-8: assembled: 0 bytes of spills
 
 #line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[0]], shape = [128]>
 
@@ -135,5 +136,94 @@ func.func @narrow(%p: !tile.ptr<i8>, %q: !tile.ptr<bf16>, %r: !tile.ptr<i16>) at
   tile.store %q, %b : !tile.ptr<bf16>, bf16
   %c = tile.atomic_cas %r, %c2, %c2 {ngpu.scratch = 8 : i32} : !tile.ptr<i16>, i16
   tile.store %r, %c : !tile.ptr<i16>, i16
+  return
+}
+
+// -----
+
+// A flag: one thread loads and stores it, ordered by the instructions themselves.
+// CHECK-LABEL: .entry flag(
+// CHECK-NOT: fence
+// CHECK: ld.acquire.gpu.global.b32
+// CHECK: st.shared
+// CHECK: bar{{(rier)?}}.{{(cta.)?}}sync
+// CHECK: ld.shared
+// CHECK: ld.relaxed.sys.global.b64
+// CHECK: bar{{(rier)?}}.{{(cta.)?}}sync
+// CHECK: st.release.gpu.global.b32
+// CHECK: st.relaxed.cta.global.b8
+// CHECK-NOT: atom.
+// CHECK-NOT: fence
+// CHECK: ret;
+func.func @flag(%p: !tile.ptr<i32>, %q: !tile.ptr<f64>, %r: !tile.ptr<i8>) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.sm = 90 : i32} {
+  %c1 = arith.constant 1 : i32
+  %byte = arith.constant 3 : i8
+  %seen = tile.atomic_load %p {ngpu.scratch = 0 : i32} : !tile.ptr<i32> -> i32
+  %x = tile.atomic_load %q sem relaxed scope sys {ngpu.scratch = 8 : i32} : !tile.ptr<f64> -> f64
+  tile.store %q, %x : !tile.ptr<f64>, f64
+  %next = arith.addi %seen, %c1 : i32
+  tile.atomic_store %p, %next : !tile.ptr<i32>, i32
+  tile.atomic_store %r, %byte sem relaxed scope cta : !tile.ptr<i8>, i8
+  return
+}
+
+// -----
+
+#line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128]], shape = [256]>
+
+// One instruction for a thread's elements, each of which stays a word of its own; masks are predicates.
+// CHECK-LABEL: .entry blocks(
+// CHECK: ld.acquire.gpu.global.v4.b32
+// CHECK: bar{{(rier)?}}.{{(cta.)?}}sync
+// CHECK: ld.relaxed.gpu.global.v4.b16
+// CHECK: @%p{{.*}} ld.relaxed.gpu.global.b32
+// CHECK: bar{{(rier)?}}.{{(cta.)?}}sync
+// CHECK: st.release.gpu.global.v4.b32
+// CHECK: st.relaxed.gpu.global.v4.b16
+// CHECK: @%p{{.*}} st.relaxed.gpu.global.b32
+// CHECK-NOT: fence
+// CHECK: ret;
+func.func @blocks(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %h: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32)
+    attributes {tile.kernel, ngpu.num_warps = 2 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 256 : tensor<256xi32, #line>
+  %limit = tile.splat %n : i32 -> tensor<256xi32, #line>
+  %mask = arith.cmpi slt, %range, %limit : tensor<256xi32, #line>
+  %ps = tile.splat %p : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>, #line>
+  %pp = tile.addptr %ps, %range : tensor<256x!tile.ptr<f32>, #line>, tensor<256xi32, #line>
+  %hs = tile.splat %h : !tile.ptr<f16> -> tensor<256x!tile.ptr<f16>, #line>
+  %hp = tile.addptr %hs, %range : tensor<256x!tile.ptr<f16>, #line>, tensor<256xi32, #line>
+  %x = tile.atomic_load %pp : tensor<256x!tile.ptr<f32>, #line> -> tensor<256xf32, #line>
+  %y = tile.atomic_load %hp sem relaxed : tensor<256x!tile.ptr<f16>, #line> -> tensor<256xf16, #line>
+  %z = tile.atomic_load %pp mask %mask sem relaxed : tensor<256x!tile.ptr<f32>, #line>, mask tensor<256xi1, #line> -> tensor<256xf32, #line>
+  tile.atomic_store %pp, %x : tensor<256x!tile.ptr<f32>, #line>, tensor<256xf32, #line>
+  tile.atomic_store %hp, %y sem relaxed : tensor<256x!tile.ptr<f16>, #line>, tensor<256xf16, #line>
+  tile.atomic_store %pp, %z mask %mask sem relaxed : tensor<256x!tile.ptr<f32>, #line>, tensor<256xf32, #line>, mask tensor<256xi1, #line>
+  return
+}
+
+// -----
+
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[0]], shape = [64]>
+
+// Of several instructions a fence orders all; what two warps hold is loaded by one of them, for both must see one value.
+// CHECK-LABEL: .entry pieces(
+// CHECK: @%p{{.*}} ld.relaxed.gpu.global.b32
+// CHECK: @%p{{.*}} ld.relaxed.gpu.global.b32
+// CHECK: fence.acq_rel.gpu
+// CHECK: st.shared
+// CHECK: bar{{(rier)?}}.{{(cta.)?}}sync
+// CHECK: ld.shared
+// CHECK: fence.acq_rel.gpu
+// CHECK: @%p{{.*}} st.relaxed.gpu.global.b32
+// CHECK: @%p{{.*}} st.relaxed.gpu.global.b32
+func.func @pieces(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, ngpu.num_warps = 2 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 64 : tensor<64xi32, #line>
+  %step = tile.splat %n : i32 -> tensor<64xi32, #line>
+  %at = arith.muli %range, %step : tensor<64xi32, #line>
+  %ps = tile.splat %p : !tile.ptr<i32> -> tensor<64x!tile.ptr<i32>, #line>
+  %pp = tile.addptr %ps, %at : tensor<64x!tile.ptr<i32>, #line>, tensor<64xi32, #line>
+  %x = tile.atomic_load %pp {ngpu.scratch = 0 : i32} : tensor<64x!tile.ptr<i32>, #line> -> tensor<64xi32, #line>
+  %y = arith.addi %x, %range : tensor<64xi32, #line>
+  tile.atomic_store %pp, %y : tensor<64x!tile.ptr<i32>, #line>, tensor<64xi32, #line>
   return
 }

@@ -353,6 +353,30 @@ func.func @f(%p: !tile.ptr<i32>, %x: i64) {
 
 // -----
 
+func.func @f(%p: !tile.ptr<i32>) {
+  // expected-error @+1 {{must be acquire or relaxed, found release}}
+  %0 = tile.atomic_load %p sem release : !tile.ptr<i32> -> i32
+  return
+}
+
+// -----
+
+func.func @f(%p: !tile.ptr<i32>, %x: i32) {
+  // expected-error @+1 {{must be release or relaxed, found acq_rel}}
+  tile.atomic_store %p, %x sem acq_rel : !tile.ptr<i32>, i32
+  return
+}
+
+// -----
+
+func.func @f(%p: !tile.ptr<i32>) {
+  // expected-error @+1 {{result must be of type 'i32', found 'i64'}}
+  %0 = tile.atomic_load %p : !tile.ptr<i32> -> i64
+  return
+}
+
+// -----
+
 func.func @f(%x: f32) {
   // expected-error @+1 {{every operand must have the shape of the result}}
   %0 = tile.extern_elementwise "f" from "l" (%x) : (f32) -> tensor<4xf32>

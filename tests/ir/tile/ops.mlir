@@ -82,6 +82,14 @@ func.func @memory(%p: !tile.ptr<f32>, %ps: tensor<8x!tile.ptr<f32>>, %pi: tensor
   %4 = tile.atomic_rmw xchg %pi, %i mask %m sem relaxed scope sys : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, mask tensor<8xi1>
   // CHECK: tile.atomic_cas %{{.*}}, %{{.*}}, %{{.*}} sem acquire scope cta : tensor<8x!tile.ptr<i32>>, tensor<8xi32>
   %5 = tile.atomic_cas %pi, %i, %4 sem acquire scope cta : tensor<8x!tile.ptr<i32>>, tensor<8xi32>
+  // CHECK: tile.atomic_load %{{.*}} : !tile.ptr<f32> -> f32
+  %6 = tile.atomic_load %p sem acquire : !tile.ptr<f32> -> f32
+  // CHECK: tile.atomic_load %{{.*}} mask %{{.*}} sem relaxed scope sys : tensor<8x!tile.ptr<i32>>, mask tensor<8xi1> -> tensor<8xi32>
+  %7 = tile.atomic_load %pi mask %m sem relaxed scope sys : tensor<8x!tile.ptr<i32>>, mask tensor<8xi1> -> tensor<8xi32>
+  // CHECK: tile.atomic_store %{{.*}}, %{{.*}} : !tile.ptr<f32>, f32
+  tile.atomic_store %p, %6 sem release : !tile.ptr<f32>, f32
+  // CHECK: tile.atomic_store %{{.*}}, %{{.*}} mask %{{.*}} sem relaxed scope cta : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, mask tensor<8xi1>
+  tile.atomic_store %pi, %7 mask %m sem relaxed scope cta : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, mask tensor<8xi1>
   // CHECK: tile.barrier
   tile.barrier
   return

@@ -281,6 +281,72 @@ func.func @lock(%lock: !tile.ptr<i32>, %data: !tile.ptr<i32>) attributes {tile.k
   EXPECT_EQ(data, 2000);
 }
 
+/// Each program waits for the flag of its own, takes the number beside it on, and raises the next.
+TEST(Control, messagesPassFromProgramToProgram) {
+  TestKernel kernel(R"(
+func.func @pass(%flags: !tile.ptr<i32>, %data: !tile.ptr<f32>) attributes {tile.kernel} {
+  %one = arith.constant 1 : i32
+  %half = arith.constant 0.5 : f32
+  %p = tile.program_id 0
+  %next = arith.addi %p, %one : i32
+  %mine = tile.addptr %flags, %p : !tile.ptr<i32>, i32
+  %raised = tile.addptr %flags, %next : !tile.ptr<i32>, i32
+  scf.while : () -> () {
+    %seen = tile.atomic_load %mine : !tile.ptr<i32> -> i32
+    %waits = arith.cmpi ne, %seen, %one : i32
+    scf.condition(%waits)
+  } do {
+    scf.yield
+  }
+  %from = tile.addptr %data, %p : !tile.ptr<f32>, i32
+  %to = tile.addptr %data, %next : !tile.ptr<f32>, i32
+  %x = tile.load %from : !tile.ptr<f32> -> f32
+  %y = arith.addf %x, %half : f32
+  tile.store %to, %y : !tile.ptr<f32>, f32
+  tile.atomic_store %raised, %one : !tile.ptr<i32>, i32
+  return
+}
+)");
+  std::vector<int32_t> flags(301, 0);
+  std::vector<float> data(301, 0);
+  flags[0] = 1;
+  ASSERT_TRUE(kernel.run({flags.data(), data.data()}, 300));
+  for (int i = 0; i <= 300; ++i) {
+    ASSERT_EQ(flags[i], 1) << i;
+    ASSERT_EQ(data[i], 0.5f * i) << i;
+  }
+}
+
+/// Lanes that are masked off read and write nothing: their pointers lead nowhere.
+TEST(Control, atomicLoadsAndStoresOfBlocks) {
+  for (const char *how : {"", " sem relaxed scope cta", " sem relaxed scope sys"}) {
+    std::string text = kernel64(
+        "%x: !tile.ptr<f16>, %o: !tile.ptr<f16>",
+        R"(
+  %huge = arith.constant dense<1000000000> : tensor<64xi32>
+  %forty = arith.constant dense<40> : tensor<64xi32>
+  %mask = arith.cmpi slt, %r, %forty : tensor<64xi32>
+  %at = arith.select %mask, %r, %huge : tensor<64xi1>, tensor<64xi32>
+  %x_s = tile.splat %x : !tile.ptr<f16> -> tensor<64x!tile.ptr<f16>>
+  %x_p = tile.addptr %x_s, %at : tensor<64x!tile.ptr<f16>>, tensor<64xi32>
+  %o_s = tile.splat %o : !tile.ptr<f16> -> tensor<64x!tile.ptr<f16>>
+  %o_p = tile.addptr %o_s, %at : tensor<64x!tile.ptr<f16>>, tensor<64xi32>
+  %v = tile.atomic_load %x_p mask %mask)" +
+            std::string(how) + R"( : tensor<64x!tile.ptr<f16>>, mask tensor<64xi1> -> tensor<64xf16>
+  %neg = arith.negf %v : tensor<64xf16>
+  tile.atomic_store %o_p, %neg mask %mask)" +
+            how + R"( : tensor<64x!tile.ptr<f16>>, tensor<64xf16>, mask tensor<64xi1>
+)");
+    TestKernel kernel(text);
+    std::vector<uint16_t> x(64), o(64, 7);
+    for (int i = 0; i < 64; ++i)
+      x[i] = uint16_t(0x3C00 + i);
+    ASSERT_TRUE(kernel.run({x.data(), o.data()}));
+    for (int i = 0; i < 64; ++i)
+      ASSERT_EQ(o[i], i < 40 ? 0xBC00 + i : 7) << i << how;
+  }
+}
+
 TEST(Control, joinSplitCat) {
   TestKernel kernel(kernel64("%x: !tile.ptr<i32>, %o: !tile.ptr<i32>", load64("x", "i32") + R"(
   %a = tile.reshape %x_v : tensor<64xi32> -> tensor<32x2xi32>

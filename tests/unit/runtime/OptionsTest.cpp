@@ -46,7 +46,13 @@ TEST(Options, BadOptionValue) {
   EXPECT_EQ(set(options, "features", true),
             "ValueError: option `features` expects a string, found `True`");
   EXPECT_EQ(set(options, "num_threads", frontend::Value::integer(-1)),
-            "ValueError: option `num_threads` expects an integer that is not negative, found `-1`");
+            "ValueError: option `num_threads` expects an integer from 0 to 2147483647, found `-1`");
+  EXPECT_EQ(set(options, "num_threads", frontend::Value::integer(int64_t(1) << 33)),
+            "ValueError: option `num_threads` expects an integer from 0 to 2147483647, found "
+            "`8589934592`");
+  EXPECT_EQ(set(options, "triton_version", frontend::Value::integer(3)),
+            "ValueError: option `triton_version` expects a release of Triton such as `3.8`, as a "
+            "string, found `3`");
 }
 
 TEST(Options, UnknownTarget) {

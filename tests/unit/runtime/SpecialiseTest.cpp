@@ -85,6 +85,16 @@ TEST(Specialise, Descriptors) {
   EXPECT_EQ(specialised(rule(), arg), "tensordesc<fp16[8, 16], nan>");
   EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), arg),
             "tensordesc<fp16[8, 16], nan>");
+  desc.rounds_tf32 = 1;
+  EXPECT_EQ(specialised(rule(), arg), "TypeError: argument `x` of `kernel`: expected rounding to "
+                                      "TF32 of fp32 only, found fp16");
+  arg.dtype = NRD_FP32;
+  EXPECT_EQ(specialised(rule(), arg), "tensordesc<fp32[8, 16], nan, tf32>");
+  desc.pads_nan = 0;
+  EXPECT_EQ(specialised(rule(), arg), "tensordesc<fp32[8, 16], tf32>");
+  desc.rounds_tf32 = 0;
+  desc.pads_nan = 1;
+  arg.dtype = NRD_FP16;
   EXPECT_EQ(specialised(rule("*fp16"), arg),
             "TypeError: argument `x` of `kernel` is a pointer: expected a tensor, an object with "
             "`data_ptr()` or an address, found a tensor descriptor");

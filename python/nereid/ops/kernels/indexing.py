@@ -40,6 +40,17 @@ def wrapped(at, limit):
 
 
 @nereid.jit
+def existing(at, limit, outside, WRAPS: tl.constexpr):
+    """One index as a position from 0 to `limit` - 1. outside, WRAPS: as for `indexed_singly`."""
+    at = wrapped(at, limit) if WRAPS else at.to(tl.int64)
+    if outside is not None:
+        if at.to(tl.uint64) >= limit.to(tl.uint64):
+            tl.store(outside, 1)
+            at = at * 0
+    return at
+
+
+@nereid.jit
 def larger(a, b):
     """NaN counts as the largest."""
     if a.dtype.is_floating():
@@ -149,13 +160,8 @@ def move_singly(x, other, outside, indices, c, offsets, x_step, other_step, inde
     if not STILL:
         place += c * x_step
     for k in tl.static_range(len(indices)):
-        at = tl.load(indices[k] + offsets[2 + k] + (c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][len(index_strides[k]) - 1])).to(tl.int64)
-        if WRAPS:
-            at = tl.where(at < 0, at + limits[k], at)
-        if outside is not None:
-            if at.to(tl.uint64) >= limits[k].to(tl.uint64):
-                tl.store(outside, 1)
-                at = at * 0
+        at = tl.load(indices[k] + offsets[2 + k] + (c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][len(index_strides[k]) - 1]))
+        at = existing(at, limits[k], outside, WRAPS)
         place += at if (ONCE >> k) & 1 else at * steps[k]
     its_place = offsets[1] + (c if UNIT & 2 else c * other_step)
     if MODE == "read":
@@ -216,13 +222,8 @@ def accumulated_singly(x, other, outside, value, indices, sizes, inner, x_stride
             moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
         place = offsets[0] + c * x_strides[LAST]
         for k in tl.static_range(len(indices)):
-            at = tl.load(indices[k] + (offsets[2 + k] + c * index_strides[k][LAST]) + moves[1 + k]).to(tl.int64)
-            if WRAPS:
-                at = tl.where(at < 0, at + limits[k], at)
-            if outside is not None:
-                if at.to(tl.uint64) >= limits[k].to(tl.uint64):
-                    tl.store(outside, 1)
-                    at = at * 0
+            at = tl.load(indices[k] + (offsets[2 + k] + c * index_strides[k][LAST]) + moves[1 + k])
+            at = existing(at, limits[k], outside, WRAPS)
             place += at if (ONCE >> k) & 1 else at * steps[k]
         if other is None:
             new = value.to(COMPUTE)

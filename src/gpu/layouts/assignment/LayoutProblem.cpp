@@ -355,8 +355,8 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
     for (Value operand : op->getOperands())
       if (isTensor(operand) && isChain(operand))
         unite(step.node, info(operand).node);
-  } else if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
-                 tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op)) {
+  } else if (isa<tile::LoadOp, tile::StoreOp, tile::Atomic, tile::DescLoadOp, tile::DescStoreOp,
+                 tile::DescReduceOp>(op)) {
     place(LayoutNode::Kind::Access, false);
     step.access = p.accesses.size();
     p.accesses.push_back(
@@ -553,13 +553,14 @@ double LayoutProblem::stepCost(unsigned index, LayoutId base) {
   double registers = firstOfRuns(layout, step.runs) * double(repeats);
   double cost = 0;
   if (step.access >= 0) {
-    bool atomic = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(step.op);
+    auto atomic = dyn_cast<tile::Atomic>(step.op);
     bool load = isa<tile::LoadOp, tile::DescLoadOp>(step.op);
     cost = accessCost(accesses[step.access], layout, repeats,
                       atomic ? AccessKind::Atomic
                       : load ? AccessKind::Load
                              : AccessKind::Store);
-    if (atomic && !step.op->getResult(0).use_empty() && !layout.isInjective())
+    Value seen = atomic ? atomic.getSeen() : Value();
+    if (seen && !seen.use_empty() && !layout.isInjective())
       cost += 100; // the owner's result must be sent to all that hold a copy
   } else if (auto reduce = dyn_cast<tile::ReduceOp>(step.op)) {
     cost = reduceCost(layout, reduce.getAxis(), bits, step.slots, repeats,

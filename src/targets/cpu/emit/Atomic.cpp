@@ -1,6 +1,6 @@
 // Atomics: lane after lane, each one machine atomic under its mask. A program runs on one thread,
 // so atomics whose scope is the program (`cta`) read, change and write memory without machine
-// atomics.
+// atomics. Loads and stores are single accesses in any case; with that scope they need no order.
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
@@ -159,7 +159,32 @@ static Value readModifyWrite(Kernel &k, tile::AtomicRMWOp op, Value pointer, Val
   }
 }
 
+/// One load or store: `value` is null for a load. Floats go as integers, pointers as they are.
+static Value accessElement(Kernel &k, tile::Atomic op, Value pointer, Value value) {
+  Type element = cast<tile::PtrType>(tile::elementOf(op.getPtr().getType())).getPointee();
+  Type type = k.e.lower(element), whole = type;
+  if (isa<FloatType>(type))
+    whole = k.b.getIntegerType(type.getIntOrFloatBitWidth());
+  auto order = op.getScope() == tile::MemScope::CTA ? LLVM::AtomicOrdering::monotonic
+                                                    : orderingOf(op.getSem());
+  unsigned alignment = tile::sizeInBytes(element);
+  if (value) {
+    LLVM::StoreOp::create(k.b, k.e.loc, bitcast(k, whole, value), pointer, alignment,
+                          /*isVolatile=*/false, /*isNonTemporal=*/false,
+                          /*isInvariantGroup=*/false, order);
+    return {};
+  }
+  Value loaded = LLVM::LoadOp::create(k.b, k.e.loc, whole, pointer, alignment,
+                                      /*isVolatile=*/false, /*isNonTemporal=*/false,
+                                      /*isInvariant=*/false, /*isInvariantGroup=*/false, order);
+  return bitcast(k, type, loaded);
+}
+
 static Value unmaskedElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
+  if (isa<tile::AtomicLoadOp>(op))
+    return accessElement(k, cast<tile::Atomic>(op), in[0], Value());
+  if (isa<tile::AtomicStoreOp>(op))
+    return accessElement(k, cast<tile::Atomic>(op), in[0], in[1]);
   if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op))
     return readModifyWrite(k, rmw, in[0], in[1]);
   auto cas = cast<tile::AtomicCASOp>(op);
@@ -170,11 +195,19 @@ static Value unmaskedElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
   return bitcast(k, type, LLVM::ExtractValueOp::create(k.b, k.e.loc, pair, 0));
 }
 
-static Value atomicElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
-  auto rmw = dyn_cast<tile::AtomicRMWOp>(op);
-  if (!(rmw ? rmw.getMask() : cast<tile::AtomicCASOp>(op).getMask()))
+/// What the memory held; null for a store.
+static Value atomicElement(Kernel &k, tile::Atomic op, ArrayRef<Value> in) {
+  if (!op.getMask())
     return unmaskedElement(k, op, in);
-  Type element = tile::elementOf(op->getResult(0).getType());
+  Value seen = op.getSeen();
+  if (!seen) {
+    auto branch = scf::IfOp::create(k.b, k.e.loc, in.back(), /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+    unmaskedElement(k, op, in);
+    return {};
+  }
+  Type element = tile::elementOf(seen.getType());
   auto branch = scf::IfOp::create(k.b, k.e.loc, TypeRange{k.e.lower(element)}, in.back(), true);
   OpBuilder::InsertionGuard guard(k.b);
   k.b.setInsertionPointToStart(&branch.getThenRegion().front());
@@ -186,16 +219,19 @@ static Value atomicElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
   return branch.getResult(0);
 }
 
-void emitAtomic(Kernel &k, Operation *op) {
-  Value result = op->getResult(0);
-  if (!isa<RankedTensorType>(result.getType())) {
+void emitAtomic(Kernel &k, tile::Atomic op) {
+  Value result = op.getSeen();
+  Type type = op.getPtr().getType();
+  if (!isa<RankedTensorType>(type)) {
     SmallVector<Value> in =
         llvm::map_to_vector(op->getOperands(), [&](Value v) { return k.scalar(v); });
-    k.scalars[result] = atomicElement(k, op, in);
+    Value old = atomicElement(k, op, in);
+    if (result)
+      k.scalars[result] = old;
     return;
   }
-  Buffer target = result.use_empty() ? Buffer() : k.allocate(result);
-  forEachPoint(k, tile::shapeOf(result.getType()), [&](ArrayRef<Value> indices) {
+  Buffer target = result && !result.use_empty() ? k.allocate(result) : Buffer();
+  forEachPoint(k, tile::shapeOf(type), [&](ArrayRef<Value> indices) {
     SmallVector<Value> in =
         llvm::map_to_vector(op->getOperands(), [&](Value v) { return elementAt(k, v, indices); });
     Value old = atomicElement(k, op, in);

@@ -371,9 +371,8 @@ static bool waits(Operation *op) {
   return op
       ->walk([](Operation *inner) {
         auto load = dyn_cast<tile::LoadOp>(inner);
-        return isa<tile::AtomicRMWOp, tile::AtomicCASOp>(inner) || (load && load.getIsVolatile())
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
+        return isa<tile::Atomic>(inner) || (load && load.getIsVolatile()) ? WalkResult::interrupt()
+                                                                          : WalkResult::advance();
       })
       .wasInterrupted();
 }

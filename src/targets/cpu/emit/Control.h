@@ -30,6 +30,6 @@ void emitDot(Kernel &kernel, tile::DotOp op);
 /// Before a kernel's emission: counts its products of each size.
 void countDots(Kernel &kernel, mlir::Operation *root);
 bool emitForeign(Kernel &kernel, mlir::Operation *op); // false: something else
-void emitAtomic(Kernel &kernel, mlir::Operation *op);
+void emitAtomic(Kernel &kernel, tile::Atomic op);
 
 } // namespace nereid::cpu

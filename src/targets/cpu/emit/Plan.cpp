@@ -336,8 +336,7 @@ void Planner::chooseMaterialized() {
         times.insert(2 * stepOf[user] + 1);
         if (!isCheck(user))
           besideChecks.insert(2 * stepOf[user] + 1);
-        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::InlineAsmOp,
-                tile::MapElementwiseOp>(user))
+        if (isa<tile::Atomic, tile::ExternOp, tile::InlineAsmOp, tile::MapElementwiseOp>(user))
           inside = true;
       }
     }

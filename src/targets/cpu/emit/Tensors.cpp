@@ -366,8 +366,8 @@ bool emitTensorOp(Kernel &k, Operation *op) {
     return emitScan(k, scan), true;
   if (auto dot = dyn_cast<tile::DotOp>(op))
     return emitDot(k, dot), true;
-  if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
-    return emitAtomic(k, op), true;
+  if (auto atomic = dyn_cast<tile::Atomic>(op))
+    return emitAtomic(k, atomic), true;
   if (emitForeign(k, op))
     return true;
   if (auto assertion = dyn_cast<tile::AssertOp>(op))

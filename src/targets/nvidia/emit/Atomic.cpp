@@ -4,7 +4,8 @@
 // of the element get the result through shared memory (gpu::scratchBytes). Where
 // the ordering asks for it, the program as a whole releases and acquires: a barrier and a fence
 // before, a fence and a barrier after, around relaxed instructions; so a tensor pays for one fence,
-// not for one per element.
+// not for one per element. A load or store that is one instruction of its thread is ordered by that
+// instruction in place of the fence.
 #include "targets/nvidia/emit/Words.h"
 
 using namespace mlir;
@@ -26,13 +27,19 @@ StringRef scopeName(tile::MemScope scope) {
   llvm_unreachable("an unknown scope");
 }
 
-/// What the two ops have in common.
+/// What the ops have in common.
 struct Atomic {
+  explicit Atomic(tile::Atomic op)
+      : op(op), ptr(op.getPtr()), mask(op.getMask()), sem(op.getSem()), scope(op.getScope()),
+        isLoad(isa<tile::AtomicLoadOp>(op)), isStore(isa<tile::AtomicStoreOp>(op)),
+        isUsed(op.getSeen() && !op.getSeen().use_empty()) {}
+
   Operation *op;
   mlir::Value ptr, mask;
   tile::MemSemantic sem;
   tile::MemScope scope;
-  bool isUsed;
+  bool isLoad, isStore, isUsed;
+  bool isOrdered = false; ///< by the instruction itself
 
   bool releases() const {
     return sem == tile::MemSemantic::Release || sem == tile::MemSemantic::AcqRel;
@@ -40,14 +47,18 @@ struct Atomic {
   bool acquires() const {
     return sem == tile::MemSemantic::Acquire || sem == tile::MemSemantic::AcqRel;
   }
-  /// "atom.relaxed.gpu.global.", or "red..." when the result is not used.
+  /// "atom.relaxed.gpu.global.", or "red..." when the result is not used; "ld.acquire...".
   std::string prefix() const {
-    return (isUsed ? "atom.relaxed." : "red.relaxed.") + scopeName(scope).str() + ".global.";
+    std::string name = isLoad ? "ld." : isStore ? "st." : isUsed ? "atom." : "red.";
+    name += isOrdered && acquires()   ? "acquire."
+            : isOrdered && releases() ? "release."
+                                      : "relaxed.";
+    return name + scopeName(scope).str() + ".global.";
   }
 };
 
 /// One instruction on `words`: `text` names operation and type. Gives the old words; nothing with
-/// `red`. Threads without `predicate` have undefined results.
+/// `red` and `st`. Threads without `predicate` have undefined results.
 Values instruction(Emitter &e, const Atomic &atomic, StringRef text, const Words &words,
                    const Address &address, llvm::ArrayRef<llvm::Value *> operands,
                    llvm::Value *predicate) {
@@ -266,6 +277,8 @@ Values compareAndSwap(Emitter &e, const Atomic &atomic, const Address &address,
 }
 
 void fence(Emitter &e, const Atomic &atomic) {
+  if (atomic.isOrdered)
+    return;
   if (atomic.scope != tile::MemScope::CTA) // there the barrier is enough
     e.ptx(e.b.getVoidTy(), ("fence.acq_rel." + scopeName(atomic.scope) + ";").str(), "~{memory}",
           {},
@@ -302,9 +315,9 @@ void share(Emitter &e, RankedTensorType type, Operation *op, Values &values,
 using OnGroup =
     llvm::function_ref<Values(llvm::ArrayRef<unsigned>, const Address &, llvm::Value *)>;
 
-/// One thread does it, all learn the outcome.
-void emitScalar(Emitter &e, const Atomic &atomic, mlir::Value result, OnGroup run) {
-  llvm::Type *element = e.type(result.getType());
+/// One thread does it, all learn the outcome. `result` is null where there is none.
+void emitScalar(Emitter &e, Atomic &atomic, mlir::Value result, OnGroup run) {
+  atomic.isOrdered = atomic.isLoad || atomic.isStore;
   if (atomic.releases())
     e.barrier();
   e.when(e.isFirstThread(), [&] {
@@ -318,20 +331,25 @@ void emitScalar(Emitter &e, const Atomic &atomic, mlir::Value result, OnGroup ru
   });
   if (atomic.isUsed || atomic.acquires())
     e.barrier();
+  if (!result)
+    return;
+  llvm::Type *element = e.type(result.getType());
   e.set(result, {atomic.isUsed ? e.b.CreateLoad(element, e.scratch(atomic.op))
                                : llvm::cast<llvm::Value>(llvm::PoisonValue::get(element))});
 }
 
-void emitTensor(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned maxBytes,
-                OnGroup run) {
+void emitTensor(Emitter &e, Atomic &atomic, mlir::Value result, unsigned maxBytes, OnGroup run) {
   auto type = cast<RankedTensorType>(atomic.ptr.getType());
   GlobalAccess access(e, atomic.op, atomic.ptr, atomic.mask, maxBytes);
   llvm::Value *owner = e.owner(type);
+  atomic.isOrdered = (atomic.isLoad || atomic.isStore) && access.groups().size() == 1;
   if (atomic.releases()) {
     e.barrier();
     fence(e, atomic);
   }
-  Values values(e.registerCount(type), llvm::PoisonValue::get(e.type(result.getType())));
+  Values values;
+  if (result)
+    values.assign(e.registerCount(type), llvm::PoisonValue::get(e.type(result.getType())));
   for (const auto &group : access.groups()) {
     llvm::Value *mask = atomic.mask ? e.get(atomic.mask)[group[0]] : nullptr;
     Values old = run(group, access.address(group[0]), both(e, mask, owner));
@@ -345,23 +363,56 @@ void emitTensor(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned m
     share(e, type, atomic.op, values, access, owner);
   if (atomic.acquires() && !(atomic.isUsed && owner)) // `share` has met already
     e.barrier();
-  e.set(result, values);
+  if (result)
+    e.set(result, values);
 }
 
-void emitAtomicOp(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned maxBytes,
-                  OnGroup run) {
+void emitAtomicOp(Emitter &e, Atomic &atomic, mlir::Value result, unsigned maxBytes, OnGroup run) {
   if (isa<RankedTensorType>(atomic.ptr.getType()))
     emitTensor(e, atomic, result, maxBytes, run);
   else
     emitScalar(e, atomic, result, run);
 }
 
+/// A load or store of neighbouring elements, four at most. Each element is a word of its own:
+/// accesses of different sizes to one place are not ordered. Gives what a load has read.
+Values accessElements(Emitter &e, const Atomic &atomic, llvm::Type *type, unsigned count,
+                      const Address &address, llvm::ArrayRef<llvm::Value *> stored,
+                      llvm::Value *predicate) {
+  Words words(type->isPointerTy() ? 64 : unsigned(type->getPrimitiveSizeInBits()), 1);
+  words.count = count;
+  Atomic form = atomic;
+  form.isUsed = atomic.isLoad;
+  Values operands = atomic.isStore ? joinWords(e, stored, words) : Values();
+  Values loaded = instruction(e, form, words.suffix(), words, address, operands, predicate);
+  return atomic.isUsed ? splitWords(e, loaded, words, type, count) : Values();
+}
+
+/// `stored` is null for a load.
+void emitAccess(Emitter &e, tile::Atomic op, mlir::Value stored) {
+  Atomic atomic(op);
+  Type element = cast<tile::PtrType>(tile::elementOf(op.getPtr().getType())).getPointee();
+  unsigned maxBytes = std::min(16u, 4 * tile::sizeInBytes(element));
+  emitAtomicOp(e, atomic, op.getSeen(), maxBytes,
+               [&](llvm::ArrayRef<unsigned> group, const Address &address, llvm::Value *predicate) {
+                 Values elements;
+                 for (unsigned reg : group)
+                   if (stored)
+                     elements.push_back(e.get(stored)[reg]);
+                 return accessElements(e, atomic, e.type(element), group.size(), address, elements,
+                                       predicate);
+               });
+}
+
 } // namespace
 
 bool emitAtomic(Emitter &e, Operation *op) {
+  if (isa<tile::AtomicLoadOp>(op))
+    return emitAccess(e, cast<tile::Atomic>(op), mlir::Value()), true;
+  if (auto store = dyn_cast<tile::AtomicStoreOp>(op))
+    return emitAccess(e, cast<tile::Atomic>(op), store.getValue()), true;
   if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
-    Atomic atomic{op,           rmw.getPtr(),   rmw.getMask(),
-                  rmw.getSem(), rmw.getScope(), !rmw.getResult().use_empty()};
+    Atomic atomic(cast<tile::Atomic>(op));
     llvm::Type *type = e.type(rmw.getValue().getType());
     unsigned bytes = tile::sizeInBytes(tile::elementOf(rmw.getValue().getType()));
     // Sums of floats are made several at a time.
@@ -384,8 +435,7 @@ bool emitAtomic(Emitter &e, Operation *op) {
     return true;
   }
   if (auto cas = dyn_cast<tile::AtomicCASOp>(op)) {
-    Atomic atomic{op,           cas.getPtr(),   cas.getMask(),
-                  cas.getSem(), cas.getScope(), !cas.getResult().use_empty()};
+    Atomic atomic(cast<tile::Atomic>(op));
     emitAtomicOp(
         e, atomic, cas.getResult(), tile::sizeInBytes(tile::elementOf(cas.getValue().getType())),
         [&](llvm::ArrayRef<unsigned> group, const Address &address, llvm::Value *predicate) {
