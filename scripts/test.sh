@@ -68,6 +68,10 @@ features() { # features NAME [OPTION...]: the tests with another instruction set
   step "language tests on $1" env NEREID_CPU_FEATURES="$1" "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/$1.xml" -n 2 tests/language tests/kernels "${@:2}"
 }
+aarch64() { # aarch64 NAME [OPTION...]: the tests on code for an instruction set of AArch64, in an emulator
+  step "language tests on $1" env NEREID_TEST_AARCH64="$1" scripts/test_aarch64.sh --junitxml="$results/$1.xml" -n 2 \
+    tests/language tests/kernels "${@:2}"
+}
 programs() { # programs NAME OPTION...: random programs, others with each seed; a failure prints the kernel made small (docs/generator.md)
   step "random programs $1 from seed $((seed * 1000))" "$python" -m tests.generator --seed $((seed * 1000)) --jobs 2 "${@:2}"
 }

@@ -5,6 +5,8 @@ NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be use
 `@pytest.mark.cpu_only("why")` says that a test is about the CPU target. A test that needs a GPU and shows it by itself (streams,
 processes) takes `gpu`; its launches run where their arguments are, as a user's do. Everything else, child processes included, runs on the CPU.
 
+`--target aarch64` runs the launches of such tests in an emulator (`emulated.py`); to tests it is the target `cpu`.
+
 `--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`). `--mode checked` and
 `--mode debug` run them in checked and in debug mode (`launch_modes.py`).
 """
@@ -30,7 +32,7 @@ for name in ("CI", "BUILD_NUMBER"):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
+    parser.addoption("--target", action="append", choices=["cpu", "cuda", "aarch64"], help="a target to test, by default every one here")
     group = parser.getgroup("nereid")
     group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
     group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
@@ -141,8 +143,12 @@ def target(request, monkeypatch):
     if request.param == "cuda":
         import device_arrays
         device_arrays.install(monkeypatch)
-    with launches_on(request.param):
-        yield request.param
+    if request.param == "aarch64":
+        import emulated
+        emulated.install(monkeypatch)
+    name = "cpu" if request.param == "aarch64" else request.param
+    with launches_on(name):
+        yield name
 
 
 @pytest.fixture
