@@ -102,6 +102,9 @@ for folder in language kernels; do ptx $folder 90 $(sample 4); done
 if [ -n "$all" ] || [ $part = 0 ]; then
   if [ -n "$all" ]; then kind=address; else kind="sample $first"; fi
   step "address sanitizer" scripts/test_sanitized.sh --results "$results" $kind
+  aarch64 neoverse-v1 $(sample 16)
+  step "choice of embedded code for AArch64" pytest aarch64-levels tests/aarch64
+  [ -z "$all" ] || for name in neoverse-n1 aarch64; do aarch64 $name; done
 fi
 if [ -n "$all" ] || [ $part = 1 ]; then
   step "clang-tidy" tidy $([ -n "$all" ] && echo 1 || echo 2)

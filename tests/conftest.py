@@ -45,6 +45,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu_only(why): a test about the CPU target")
     config.addinivalue_line("markers", "overflows(why): its integers wrap on purpose: `--mode debug` does not check for overflow")
+    config.addinivalue_line("markers", "not_emulated(why): not run with `--target aarch64`")
     config.addinivalue_line("markers", "not_in_mode(mode, why): not run with `--mode MODE`")
     if config.getoption("--ptx"):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
@@ -134,6 +135,8 @@ def pytest_generate_tests(metafunc):
         if len(mark.args) != 1:
             raise pytest.UsageError(f"{metafunc.definition.nodeid}: say why it is for the CPU: @pytest.mark.cpu_only(\"...\")")
         targets = [name for name in targets if name == "cpu"]
+    if metafunc.definition.get_closest_marker("not_emulated"):
+        targets = [name for name in targets if name != "aarch64"]
     metafunc.parametrize("target", targets, indirect=True)
 
 

@@ -256,7 +256,7 @@ def test_instruction_sets(features):
                                                          ("bf16", "neoverse-v1", "bfmmla"), ("fp8e5", "neoverse-v1", "bfmmla"),
                                                          ("i8", "neoverse-v1", "smmla"), ("i8", "neoverse-n1", "sdot"),
                                                          ("bf16", "neoverse-n1", "fmla"), ("fp16", "neoverse-v1", "fmla"),
-                                                         ("i8", "aarch64", "mla"), ("fp32", "aarch64", "fmla")])
+                                                         ("fp32", "aarch64", "fmla")])
 def test_instructions_of_products(dtype, features, instruction, tmp_path):
     file = tmp_path / "product.py"
     file.write_text("""
@@ -271,10 +271,29 @@ def product(a, b, c):
     out = "i32" if dtype == "i8" else "fp32"
     result = nereid("compile", str(file), "--signature", f"*{dtype}, *{dtype}, *{out}", "--features", features)
     assert result.returncode == 0, result.stderr
-    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld|tdp\w+)|bfmmla|smmla|sdot|fmla|mla)\b", result.stdout, re.M))
+    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld|tdp\w+)|bfmmla|smmla|sdot|fmla)\b", result.stdout, re.M))
     assert found == {instruction}
     uses_tiles = instruction.startswith("tdp")
     assert [result.stdout.count(f"\t{word}") for word in ("ldtilecfg", "tilerelease")] == [uses_tiles] * 2
+
+
+def test_assembly_of_an_author_for_aarch64(tmp_path):
+    """LLVM without a parser for a machine's assembly ends the process where a kernel has some."""
+    file = tmp_path / "assembly.py"
+    file.write_text("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, TEXT: tl.constexpr):
+    i = tl.arange(0, 4)
+    tl.store(x + i, tl.inline_asm_elementwise(TEXT, "=r,r", [tl.load(x + i)], dtype=tl.int32, is_pure=True, pack=1))
+""")
+    options = ("compile", str(file), "--features", "aarch64", "--emit", "obj", "-o", str(tmp_path / "out.o"), "--signature")
+    right = nereid(*options, "*i32, 'add ${0:w}, ${1:w}, #1'")
+    assert right.returncode == 0, right.stderr
+    wrong = nereid(*options, "*i32, 'leal 1($1), $0'")
+    assert wrong.returncode == 1 and "error: the assembler refuses this assembly: " in wrong.stderr and "leal" in wrong.stderr, wrong.stderr
 
 
 def test_time_and_changes():

@@ -36,9 +36,16 @@ std::unique_ptr<Code> compileDot(const DotBlocking &plan, const Layout &layout,
       builder, loc, "dot", builder.getFunctionType({pointer, pointer, pointer}, {}));
   mlir::Block *entry = function.addEntryBlock();
   builder.setInsertionPointToStart(entry);
-  DotOperands operands{entry->getArgument(0), entry->getArgument(1), entry->getArgument(2),
-                       layout.aRowStride,     layout.aColStride,     layout.bRowStride,
-                       layout.bPacked,        layout.cRowStride,     layout.zeroC};
+  DotOperands operands;
+  operands.a = entry->getArgument(0);
+  operands.b = entry->getArgument(1);
+  operands.c = entry->getArgument(2);
+  operands.aRowStride = layout.aRowStride;
+  operands.aColStride = layout.aColStride;
+  operands.bRowStride = layout.bRowStride;
+  operands.bPacked = layout.bPacked;
+  operands.cRowStride = layout.cRowStride;
+  operands.zeroC = layout.zeroC;
   if (plan.unit->biased) {
     auto array = mlir::LLVM::LLVMArrayType::get(builder.getI32Type(), plan.n);
     operands.bias = mlir::LLVM::AllocaOp::create(
