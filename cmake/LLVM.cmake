@@ -26,7 +26,7 @@ set(NEREID_MLIR_LIBS
 set(NEREID_LLVM_COMPONENTS
   Core Support Analysis CodeGen Target TargetParser MC Passes
   ipo InstCombine ScalarOpts TransformUtils Vectorize Linker IRReader BitReader BitWriter AsmPrinter SelectionDAG
-  X86CodeGen X86Desc X86Info X86AsmParser X86Disassembler AArch64CodeGen AArch64Desc AArch64Info
+  X86CodeGen X86Desc X86Info X86AsmParser X86Disassembler AArch64CodeGen AArch64Desc AArch64Info AArch64AsmParser
   NVPTXCodeGen NVPTXDesc NVPTXInfo)
 # What a process needs that finds its kernels on disk.
 set(NEREID_LLVM_SMALL JITLink OrcTargetProcess OrcShared TargetParser Support)

@@ -12,6 +12,7 @@ packages=(
   llvm-$version-dev libmlir-$version-dev mlir-$version-tools llvm-$version-tools
   clang-$version lld-$version clang-format-$version clang-tidy-$version libclang-rt-$version-dev
   g++ ccache ninja-build libgtest-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev git doxygen gdb
+  g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user # programs for AArch64, in an emulator
 )
 python=${NEREID_PYTHON:-python3}
 command -v "$python" >/dev/null || packages+=(python3)

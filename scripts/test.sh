@@ -68,6 +68,10 @@ features() { # features NAME [OPTION...]: the tests with another instruction set
   step "language tests on $1" env NEREID_CPU_FEATURES="$1" "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/$1.xml" -n 2 tests/language tests/kernels "${@:2}"
 }
+aarch64() { # aarch64 NAME [OPTION...]: the tests on code for an instruction set of AArch64, in an emulator
+  step "language tests on $1" env NEREID_TEST_AARCH64="$1" scripts/test_aarch64.sh --junitxml="$results/$1.xml" -n 2 \
+    tests/language tests/kernels "${@:2}"
+}
 programs() { # programs NAME OPTION...: random programs, others with each seed; a failure prints the kernel made small (docs/generator.md)
   step "random programs $1 from seed $((seed * 1000))" "$python" -m tests.generator --seed $((seed * 1000)) --jobs 2 "${@:2}"
 }
@@ -98,6 +102,9 @@ for folder in language kernels; do ptx $folder 90 $(sample 4); done
 if [ -n "$all" ] || [ $part = 0 ]; then
   if [ -n "$all" ]; then kind=address; else kind="sample $first"; fi
   step "address sanitizer" scripts/test_sanitized.sh --results "$results" $kind
+  aarch64 neoverse-v1 $(sample 16)
+  step "choice of embedded code for AArch64" pytest aarch64-levels tests/aarch64
+  [ -z "$all" ] || for name in neoverse-n1 aarch64; do aarch64 $name; done
 fi
 if [ -n "$all" ] || [ $part = 1 ]; then
   step "clang-tidy" tidy $([ -n "$all" ] && echo 1 || echo 2)

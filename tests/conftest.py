@@ -5,6 +5,8 @@ NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be use
 `@pytest.mark.cpu_only("why")` says that a test is about the CPU target. A test that needs a GPU and shows it by itself (streams,
 processes) takes `gpu`; its launches run where their arguments are, as a user's do. Everything else, child processes included, runs on the CPU.
 
+`--target aarch64` runs the launches of such tests in an emulator (`emulated.py`); to tests it is the target `cpu`.
+
 `--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`). `--mode checked` and
 `--mode debug` run them in checked and in debug mode (`launch_modes.py`).
 """
@@ -30,7 +32,7 @@ for name in ("CI", "BUILD_NUMBER"):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
+    parser.addoption("--target", action="append", choices=["cpu", "cuda", "aarch64"], help="a target to test, by default every one here")
     group = parser.getgroup("nereid")
     group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
     group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
@@ -43,6 +45,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu_only(why): a test about the CPU target")
     config.addinivalue_line("markers", "overflows(why): its integers wrap on purpose: `--mode debug` does not check for overflow")
+    config.addinivalue_line("markers", "not_emulated(why): not run with `--target aarch64`")
     config.addinivalue_line("markers", "not_in_mode(mode, why): not run with `--mode MODE`")
     if config.getoption("--ptx"):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
@@ -132,6 +135,8 @@ def pytest_generate_tests(metafunc):
         if len(mark.args) != 1:
             raise pytest.UsageError(f"{metafunc.definition.nodeid}: say why it is for the CPU: @pytest.mark.cpu_only(\"...\")")
         targets = [name for name in targets if name == "cpu"]
+    if metafunc.definition.get_closest_marker("not_emulated"):
+        targets = [name for name in targets if name != "aarch64"]
     metafunc.parametrize("target", targets, indirect=True)
 
 
@@ -141,8 +146,12 @@ def target(request, monkeypatch):
     if request.param == "cuda":
         import device_arrays
         device_arrays.install(monkeypatch)
-    with launches_on(request.param):
-        yield request.param
+    if request.param == "aarch64":
+        import emulated
+        emulated.install(monkeypatch)
+    name = "cpu" if request.param == "aarch64" else request.param
+    with launches_on(name):
+        yield name
 
 
 @pytest.fixture

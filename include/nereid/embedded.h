@@ -25,14 +25,16 @@ extern "C" {
 
 /** Instruction sets of a CPU that code is compiled for. */
 enum {
-  NRD_CPU_BASELINE = 1, /**< any x86-64 */
-  NRD_CPU_AVX2 = 2,     /**< x86-64-v3 */
-  NRD_CPU_AVX512 = 4,   /**< x86-64-v4 */
-  NRD_CPU_AARCH64 = 8,
+  NRD_CPU_BASELINE = 1,        /**< any x86-64 */
+  NRD_CPU_AVX2 = 2,            /**< x86-64-v3 */
+  NRD_CPU_AVX512 = 4,          /**< x86-64-v4 */
+  NRD_CPU_AARCH64 = 8,         /**< any AArch64 */
   NRD_CPU_AVX512BF16 = 16,     /**< x86-64-v4 with AVX512-VNNI and AVX512-BF16 */
   NRD_CPU_SAPPHIRERAPIDS = 32, /**< and AMX-TILE, AMX-BF16, AMX-INT8; Linux lets the process use the
                                     tile registers */
-  NRD_CPU_GRANITERAPIDS = 64   /**< and AMX-FP16 */
+  NRD_CPU_GRANITERAPIDS = 64,  /**< and AMX-FP16 */
+  NRD_CPU_NEOVERSE_N1 = 128,   /**< AArch64 with FEAT_LSE, FEAT_FP16 and FEAT_DotProd */
+  NRD_CPU_NEOVERSE_V1 = 256    /**< and FEAT_BF16, FEAT_I8MM */
 };
 
 /** In what order the programs of a launch start. */

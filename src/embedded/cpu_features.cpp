@@ -3,6 +3,7 @@
 #include "embedded/cpu_features.h"
 
 #include "nereid/embedded.h"
+#include "targets/cpu/executor/Extensions.h"
 #include "targets/cpu/executor/Tiles.h"
 
 #if defined(__x86_64__)
@@ -57,7 +58,9 @@ uint32_t find() {
 }
 #else
 uint32_t find() {
-  return NRD_CPU_AARCH64;
+  cpu::Extensions extensions = cpu::hostExtensions();
+  return NRD_CPU_AARCH64 | (extensions.coverNeoverseN1() ? NRD_CPU_NEOVERSE_N1 : 0) |
+         (extensions.coverNeoverseV1() ? NRD_CPU_NEOVERSE_V1 : 0);
 }
 #endif
 

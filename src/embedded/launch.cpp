@@ -85,6 +85,10 @@ const char *textOf(const nrd_embedded_cpu &code) {
     return "cpu:sapphirerapids";
   case NRD_CPU_GRANITERAPIDS:
     return "cpu:graniterapids";
+  case NRD_CPU_NEOVERSE_N1:
+    return "cpu:neoverse-n1";
+  case NRD_CPU_NEOVERSE_V1:
+    return "cpu:neoverse-v1";
   }
   return "cpu:aarch64";
 }

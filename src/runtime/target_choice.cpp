@@ -169,6 +169,8 @@ bool runtime::canLaunch(const CompileRequest &request) {
                         .Case("sapphirerapids", NRD_CPU_SAPPHIRERAPIDS)
                         .Case("graniterapids", NRD_CPU_GRANITERAPIDS)
                         .Case("aarch64", NRD_CPU_AARCH64)
+                        .Case("neoverse-n1", NRD_CPU_NEOVERSE_N1)
+                        .Case("neoverse-v1", NRD_CPU_NEOVERSE_V1)
                         .Default(0);
   return (embedded::cpuFeatures() & needed) == needed;
 }

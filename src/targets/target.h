@@ -38,7 +38,8 @@ struct StageTime {
 /// The options of a compilation. All of them are part of a kernel's cache key.
 struct CompileOptions {
   /// Which instructions may be used. CPU: "" or "host" (this machine), "avx512", "avx2", "baseline"
-  /// (x86-64 without extensions), "aarch64" (object code and assembly only).
+  /// (x86-64 without extensions), "aarch64", "neoverse-n1", "neoverse-v1" (object code and assembly
+  /// only).
   std::string features;
   /// Contract a*b+c to one rounding (`enable_fp_fusion`).
   bool fpFusion = true;

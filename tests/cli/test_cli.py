@@ -237,14 +237,14 @@ def test_object_and_metadata(tmp_path):
     assert meta["params"][4]["constant"] and meta["params"][4]["signature"] == "1024"
 
 
-@pytest.mark.parametrize("features", ["avx2", "avx512", "avx512bf16", "sapphirerapids", "graniterapids", "baseline", "aarch64"])
+@pytest.mark.parametrize("features", ["avx2", "avx512", "avx512bf16", "sapphirerapids", "graniterapids", "baseline", "aarch64", "neoverse-n1", "neoverse-v1"])
 def test_instruction_sets(features):
     text = nereid(*ADD, "--features", features).stdout
     wide = ("avx512", "avx512bf16", "sapphirerapids", "graniterapids")
     assert ("zmm" in text) == (features in wide)
     assert ("ymm" in text) <= (features in ("avx2", *wide))
     assert "tile" not in text
-    assert ("fadd\tv" in text) == (features == "aarch64")
+    assert ("fadd\tv" in text) == (features in ("aarch64", "neoverse-n1", "neoverse-v1"))
 
 
 @pytest.mark.parametrize("dtype, features, instruction", [("bf16", "avx512bf16", "vdpbf16ps"), ("bf16", "avx512", "vfmadd231ps"),
@@ -252,7 +252,11 @@ def test_instruction_sets(features):
                                                          ("fp8e5", "sapphirerapids", "tdpbf16ps"), ("fp16", "sapphirerapids", "vfmadd231ps"),
                                                          ("fp16", "graniterapids", "tdpfp16ps"), ("bf16", "graniterapids", "tdpbf16ps"),
                                                          ("i8", "avx512bf16", "vpdpbusd"), ("i8", "avx512", "vpmaddwd"),
-                                                         ("i8", "avx2", "vpmaddwd"), ("i8", "baseline", "pmaddwd")])
+                                                         ("i8", "avx2", "vpmaddwd"), ("i8", "baseline", "pmaddwd"),
+                                                         ("bf16", "neoverse-v1", "bfmmla"), ("fp8e5", "neoverse-v1", "bfmmla"),
+                                                         ("i8", "neoverse-v1", "smmla"), ("i8", "neoverse-n1", "sdot"),
+                                                         ("bf16", "neoverse-n1", "fmla"), ("fp16", "neoverse-v1", "fmla"),
+                                                         ("fp32", "aarch64", "fmla")])
 def test_instructions_of_products(dtype, features, instruction, tmp_path):
     file = tmp_path / "product.py"
     file.write_text("""
@@ -267,10 +271,29 @@ def product(a, b, c):
     out = "i32" if dtype == "i8" else "fp32"
     result = nereid("compile", str(file), "--signature", f"*{dtype}, *{dtype}, *{out}", "--features", features)
     assert result.returncode == 0, result.stderr
-    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld|tdp\w+))", result.stdout, re.M))
+    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld|tdp\w+)|bfmmla|smmla|sdot|fmla)\b", result.stdout, re.M))
     assert found == {instruction}
     uses_tiles = instruction.startswith("tdp")
     assert [result.stdout.count(f"\t{word}") for word in ("ldtilecfg", "tilerelease")] == [uses_tiles] * 2
+
+
+def test_assembly_of_an_author_for_aarch64(tmp_path):
+    """LLVM without a parser for a machine's assembly ends the process where a kernel has some."""
+    file = tmp_path / "assembly.py"
+    file.write_text("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, TEXT: tl.constexpr):
+    i = tl.arange(0, 4)
+    tl.store(x + i, tl.inline_asm_elementwise(TEXT, "=r,r", [tl.load(x + i)], dtype=tl.int32, is_pure=True, pack=1))
+""")
+    options = ("compile", str(file), "--features", "aarch64", "--emit", "obj", "-o", str(tmp_path / "out.o"), "--signature")
+    right = nereid(*options, "*i32, 'add ${0:w}, ${1:w}, #1'")
+    assert right.returncode == 0, right.stderr
+    wrong = nereid(*options, "*i32, 'leal 1($1), $0'")
+    assert wrong.returncode == 1 and "error: the assembler refuses this assembly: " in wrong.stderr and "leal" in wrong.stderr, wrong.stderr
 
 
 def test_time_and_changes():

@@ -69,7 +69,7 @@ def test_names(tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     ([], "error: `nereid embed` needs the argument `--signature`: the type of each parameter, or its value where it is a constexpr, as in `*fp32, *fp32, i32, 1024`"),  # CliMissingSignature
     (["--signature", F32, "--target", "cuda"], "error: a kernel cannot be embedded for `cuda`: expected `cpu`, `cpu:baseline`, "
-     "`cpu:avx2`, `cpu:avx512`, `cpu:avx512bf16`, `cpu:sapphirerapids`, `cpu:graniterapids`, `cpu:aarch64`, `cuda:90` or `ptx:80` (and other architectures)"),  # EmbedBadTarget
+     "`cpu:avx2`, `cpu:avx512`, `cpu:avx512bf16`, `cpu:sapphirerapids`, `cpu:graniterapids`, `cpu:aarch64`, `cpu:neoverse-n1`, `cpu:neoverse-v1`, `cuda:90` or `ptx:80` (and other architectures)"),  # EmbedBadTarget
     (["--signature", F32 + " | on=cpu", "--target", "ptx:80"],
      "error: no signature is for any of the targets: nothing would be embedded"),  # EmbedNothing
     (["--signature", F32, "--name", "my-kernel"], "error: `my-kernel` is no name of C++"),  # EmbedBadName
@@ -137,10 +137,10 @@ def elf(data):
     return machine, names
 
 
-@pytest.mark.parametrize("level", ["avx512bf16", "sapphirerapids", "graniterapids"])
+@pytest.mark.parametrize("level", ["avx512bf16", "sapphirerapids", "graniterapids", "neoverse-n1", "neoverse-v1"])
 def test_levels_for_products(tmp_path, level):
     header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", f"cpu:{level}")
-    assert f"{{NRD_CPU_{level.upper()}, " in tables and f"cpu:{level}" in header
+    assert f"{{NRD_CPU_{level.upper().replace('-', '_')}, " in tables and f"cpu:{level}" in header
 
 
 def test_aarch64(tmp_path):
@@ -158,7 +158,7 @@ def test_aarch64(tmp_path):
     assert codes[0] == codes[1] == codes[2]
     fails(2, "error: option `--features` expects `aarch64`, as in `--target`, found `avx2`", *command, "--target", "cpu:aarch64", "--features", "avx2")
     fails(1, "error: the target cannot compile this kernel: unknown CPU features `riscv`: expected `native`, `graniterapids`, `sapphirerapids`, "
-          "`avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`", *command, "--target", "cpu:riscv")
+          "`avx512bf16`, `avx512`, `avx2`, `baseline`, `neoverse-v1`, `neoverse-n1` or `aarch64`", *command, "--target", "cpu:riscv")
 
 
 @pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="there is no emulator of other processors")

@@ -312,6 +312,8 @@ def test_cpu(tmp_path):
     ("avx512", "bf16", "multiply-adds of fp32", None),
     ("avx512bf16", "fp32", "multiply-adds of fp32", None),
     ("baseline", "fp32", "multiply-adds of fp32", None),
+    ("neoverse-v1", "bf16", "bfmmla", "right operand into groups of 4 along K, rows interleaved"),
+    ("neoverse-n1", "bf16", "multiply-adds of fp32", None),
 ])
 def test_products_on_the_cpu(features, dtype, unit, packing):
     facts = report(SEED, "matmul_full_kernel", MATMUL.format(dtype, 64, 64, 32), target=f"cpu:{features}")
@@ -319,10 +321,10 @@ def test_products_on_the_cpu(features, dtype, unit, packing):
     assert product["shape"] == [64, 64] and product["k"] == 32 and (product["a"], product["accumulator"]) == (dtype, "fp32")
     assert product["unit"].startswith(unit) and ("2x2 tiles" if features == "sapphirerapids" else "registers") + " as accumulators" in product["unit"]
     assert (packing or "") in product["packing"] and bool(product["packing"]) == bool(packing)
-    assert bool(product["why"]) == (features == "avx512" and dtype == "bf16")
-    bits = 128 if features == "baseline" else 512
+    assert bool(product["why"]) == (features in ("avx512", "neoverse-n1") and dtype == "bf16")
+    bits = 128 if features in ("baseline", "neoverse-v1", "neoverse-n1") else 512
     assert f"registers of {bits} bits" in facts["resources"]["instructions"]
-    assert ("bf16" in facts["resources"]["instructions"]) == (features in ("avx512bf16", "sapphirerapids"))
+    assert ("bf16" in facts["resources"]["instructions"]) == (features in ("avx512bf16", "sapphirerapids", "neoverse-v1"))
 
 
 def test_the_roof_of_the_cpu():

@@ -14,5 +14,7 @@ run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/install/consumer -B ${WORK}/con
     -Dnereid_DIR=${WORK}/prefix/lib/cmake/nereid -DNEREID_EMBEDDED_LIBRARY=${WORK}/embedded/libnereid_embedded.a)
 run(${CMAKE_COMMAND} --build ${WORK}/consumer -j2 --target embedded embedded_c uses_library)
 foreach(program embedded embedded_c uses_library)
-  run(${EMULATOR} ${WORK}/consumer/${program})
+  foreach(processor max cortex-a53) # with and without what cpu:neoverse-v1 needs
+    run(${EMULATOR} -cpu ${processor} ${WORK}/consumer/${program})
+  endforeach()
 endforeach()

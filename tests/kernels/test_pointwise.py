@@ -331,6 +331,7 @@ def fused_adamw_kernel(param_ptrs, grad_ptrs, m_ptrs, v_ptrs, sizes, block_start
 
 
 @pytest.mark.not_in_mode("checked", "its addresses come from memory, and lead to none of the arguments")
+@pytest.mark.not_emulated("its addresses come from memory, and lead to none of the arguments")
 def test_optimizer_over_a_list(target):
     sizes = [100, 7, 300]
     device = "cuda" if target == "cuda" and torch.cuda.is_available() else "cpu"

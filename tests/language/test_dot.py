@@ -110,6 +110,17 @@ def kernel(a_ptr, at_ptr, b_ptr, bt_ptr, out, square):
     compare(square, a @ a.T, dtype, k)
 
 
+@pytest.mark.parametrize("dtype", [BF16, F16, I8, DTYPES["float8e5"]], ids=str)
+@pytest.mark.parametrize("shape", [(1, 20, 2048), (9, 13, 2050)], ids=str)
+def test_sums_are_wide(dtype, shape, target):
+    """Two thousand products are added in fp32 or int32, whatever the operands are."""
+    m, n, k = shape
+    a, b = operands(dtype, m, n, k)
+    out = harness.empty(result_of(dtype), (m, n))
+    kernel(m, n, k, "tl.dot(a, b)")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out)
+    compare(out, a @ b, dtype, k, eps=2.0 ** -12 if target != "cpu" and dtype.bits == 8 else F32.eps * 16)
+
+
 @pytest.mark.parametrize("dtype", [F16, F32, F64, I8], ids=str)
 def test_accumulator(dtype, target):
     m, n, k = 32, 32, 64

@@ -133,7 +133,7 @@ def compiled(number, target):
 
 def main():
     count, order = int(sys.argv[1]), sys.argv[2]
-    work = [(number, target) for target in ("cpu", "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:aarch64", "cuda:90", "cuda:80")
+    work = [(number, target) for target in ("cpu", "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:aarch64", "cpu:neoverse-v1", "cuda:90", "cuda:80")
             for number in range(len(CASES)) if target in ("cpu", "cuda:90") or number in (0, 2, 5, 10, 12)]
     if order == "explicit":
         work = [item for item in work if item[1].startswith("cpu:")]

@@ -42,9 +42,9 @@ bool isName(llvm::StringRef text) {
 bool isTarget(llvm::StringRef text) {
   auto [backend, rest] = text.split(':');
   if (backend == "cpu")
-    return llvm::is_contained(
-        {"baseline", "avx2", "avx512", "avx512bf16", "sapphirerapids", "graniterapids", "aarch64"},
-        rest);
+    return llvm::is_contained({"baseline", "avx2", "avx512", "avx512bf16", "sapphirerapids",
+                               "graniterapids", "aarch64", "neoverse-n1", "neoverse-v1"},
+                              rest);
   unsigned arch;
   return (backend == "cuda" || backend == "ptx") && !rest.getAsInteger(10, arch);
 }
@@ -113,7 +113,8 @@ bool Embedder::readTargets() {
   for (const std::string &target : given) {
     if (target == "cpu") {
 #if defined(__aarch64__)
-      add("cpu:aarch64");
+      for (const char *level : {"cpu:aarch64", "cpu:neoverse-v1"})
+        add(level);
 #else
       for (const char *level : {"cpu:baseline", "cpu:avx2", "cpu:avx512"})
         add(level);
@@ -202,7 +203,7 @@ int Embedder::run() {
           // With the form: a table links with code of its own form alone.
           variant.symbol = "nereid_" + cPrefix(about) + "_form" +
                            llvm::utostr(NRD_EMBEDDED_VERSION) + "_cpu_" + llvm::utostr(i) + "_" +
-                           llvm::StringRef(target).split(':').second.str();
+                           cLevel(target);
         }
       }
   if (variants.empty()) {

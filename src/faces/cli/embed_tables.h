@@ -71,5 +71,8 @@ std::string tablesText(const EmbeddedText &about, const std::vector<LaunchGroup>
 std::string typedHeaderText(const EmbeddedText &about, const std::vector<LaunchGroup> &groups);
 /// What the names of a kernel begin with in C: "kernels_add_kernel".
 std::string cPrefix(const EmbeddedText &about);
+/// The instruction set of a target of the CPU, as a part of a name in C: "neoverse_v1" of
+/// "cpu:neoverse-v1".
+std::string cLevel(const std::string &target);
 
 } // namespace nereid::cli

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace nereid;
@@ -136,10 +137,9 @@ private:
     bool cooperative =
         meta.getObject("options")->getBoolean("launch_cooperative_grid").value_or(false);
     bool independent = meta.getBoolean("independent_programs").value_or(false);
-    llvm::StringRef level = llvm::StringRef(variant.target).split(':').second;
     out << "extern void " << variant.symbol
         << "(const void *, void *, int64_t, int64_t, void *);\nstatic const nrd_embedded_cpu " << id
-        << "_cpu = {NRD_CPU_" << level.upper() << ", "
+        << "_cpu = {NRD_CPU_" << llvm::StringRef(cLevel(variant.target)).upper() << ", "
         << (cooperative   ? "NRD_PROGRAMS_TOGETHER"
             : independent ? "NRD_PROGRAMS_INDEPENDENT"
                           : "NRD_PROGRAMS_IN_ORDER")
@@ -326,6 +326,12 @@ void cppLaunch(const EmbeddedText &about, const LaunchGroup &group, size_t numbe
 }
 
 } // namespace
+
+std::string cli::cLevel(const std::string &target) {
+  std::string name = llvm::StringRef(target).split(':').second.str();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
 std::string cli::cPrefix(const EmbeddedText &about) {
   std::string text = about.space + (about.space.empty() ? "" : "_") + about.name;

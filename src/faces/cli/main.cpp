@@ -44,7 +44,7 @@ static const Option compileOptions[] = {
     {"-o", "FILE", "where to write (default: standard output; obj: NAME.o, cubin: NAME.cubin)"},
     {"--features", "SET",
      "of the CPU: native, graniterapids, sapphirerapids, avx512bf16, avx512, avx2, baseline, "
-     "aarch64 (default: native)",
+     "neoverse-v1, neoverse-n1, aarch64 (default: native)",
      NEREID_CLI_FEATURES},
     {"--num-warps", "N", "warps of a GPU program (default: 4)"},
     {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},

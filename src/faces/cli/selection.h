@@ -13,14 +13,15 @@ namespace nereid::cli {
   "cuda:89, cuda:90, "                                                                             \
   "cuda:100, cuda:103, cuda:120, cuda:121"
 #define NEREID_CLI_FEATURES                                                                        \
-  "native graniterapids sapphirerapids avx512bf16 avx512 avx2 baseline aarch64"
+  "native graniterapids sapphirerapids avx512bf16 avx512 avx2 baseline "                           \
+  "neoverse-v1 neoverse-n1 aarch64"
 #define NEREID_CLI_COMPILE_OPTIONS                                                                 \
   {"--kernel", "NAME", "which function; not needed when the file has one"},                        \
       {"--target", "TARGET", NEREID_CLI_TARGETS " (default: what launches take here)",             \
        NEREID_CLI_TARGETS},                                                                        \
       {"--features", "SET",                                                                        \
        "of the CPU: native, graniterapids, sapphirerapids, avx512bf16, avx512, avx2, baseline, "   \
-       "aarch64 (default: native)",                                                                \
+       "neoverse-v1, neoverse-n1, aarch64 (default: native)",                                      \
        NEREID_CLI_FEATURES},                                                                       \
       {"--num-warps", "N", "warps of a GPU program (default: 4)"},                                 \
       {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},                     \

@@ -45,14 +45,22 @@ using targets::StageClock;
 std::string vectorText(const Features &features) {
   std::string text = features.vectorBytes == 64   ? "AVX-512"
                      : features.vectorBytes == 32 ? "AVX2"
-                     : features.pairProducts      ? "baseline x86-64"
-                                                  : "AArch64";
+                     : features.isAArch64         ? "AArch64"
+                                                  : "baseline x86-64";
   text += ", " + std::to_string(features.vectorRegisters) + " registers of " +
           std::to_string(8 * features.vectorBytes) + " bits";
   if (features.bf16Products)
     text += "; products of bf16 (AVX512-BF16)";
   if (features.byteProducts)
     text += "; products of bytes (VNNI)";
+  if (features.halfArithmetic)
+    text += "; arithmetic of fp16";
+  if (features.bf16MatrixProducts)
+    text += "; products of blocks of bf16 (FEAT_BF16)";
+  if (features.i8MatrixProducts)
+    text += "; products of blocks of bytes (FEAT_I8MM)";
+  else if (features.signedProducts)
+    text += "; products of bytes (FEAT_DotProd)";
   if (features.tileProducts)
     text += features.tileHalfProducts ? "; products of tiles of bf16, fp16 and bytes (AMX)"
                                       : "; products of tiles of bf16 and bytes (AMX)";

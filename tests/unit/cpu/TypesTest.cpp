@@ -1,8 +1,11 @@
 // Element types: 16- and 8-bit floats, booleans, narrow integers; other machines than this one.
 #include "Run.h"
 
+#include "targets/cpu/InstructionSet.h"
+
 #include "gtest/gtest.h"
 
+#include <array>
 #include <cmath>
 
 using namespace nereid::test;
@@ -221,7 +224,26 @@ TEST(Types, otherMachines) {
   EXPECT_EQ(compileError(text, options),
             "unknown CPU features `avx1024`: expected `native`, "
             "`graniterapids`, `sapphirerapids`, `avx512bf16`, `avx512`, `avx2`, "
-            "`baseline` or `aarch64`");
+            "`baseline`, `neoverse-v1`, `neoverse-n1` or `aarch64`");
+}
+
+// Neoverse N1, V1 and a Cortex-A72, as Linux describes them in the auxiliary vector.
+TEST(Types, extensionsOfAArch64) {
+  using namespace nereid::cpu;
+  Features a72 = aarch64Features(extensionsOf(0xff, 0));
+  Features n1 = aarch64Features(extensionsOf(0x10119fff, 0));
+  Features v1 = aarch64Features(extensionsOf(0xefffffff, 0x1f201));
+  auto described = [](const Features &f) {
+    return std::array{f.isAArch64, f.halfArithmetic, f.signedProducts, f.bf16MatrixProducts,
+                      f.i8MatrixProducts};
+  };
+  EXPECT_EQ(described(a72), described(Features::aarch64()));
+  EXPECT_EQ(described(n1), described(Features::neoverseN1()));
+  EXPECT_EQ(described(v1), described(Features::neoverseV1()));
+  EXPECT_FALSE(extensionsOf(0xff, 0).coverNeoverseN1());
+  EXPECT_TRUE(extensionsOf(0x10119fff, 0).coverNeoverseN1());
+  EXPECT_FALSE(extensionsOf(0x10119fff, 0).coverNeoverseV1());
+  EXPECT_TRUE(extensionsOf(0xefffffff, 0x1f201).coverNeoverseV1());
 }
 
 } // namespace

@@ -36,9 +36,16 @@ std::unique_ptr<Code> compileDot(const DotBlocking &plan, const Layout &layout,
       builder, loc, "dot", builder.getFunctionType({pointer, pointer, pointer}, {}));
   mlir::Block *entry = function.addEntryBlock();
   builder.setInsertionPointToStart(entry);
-  DotOperands operands{entry->getArgument(0), entry->getArgument(1), entry->getArgument(2),
-                       layout.aRowStride,     layout.aColStride,     layout.bRowStride,
-                       layout.bPacked,        layout.cRowStride,     layout.zeroC};
+  DotOperands operands;
+  operands.a = entry->getArgument(0);
+  operands.b = entry->getArgument(1);
+  operands.c = entry->getArgument(2);
+  operands.aRowStride = layout.aRowStride;
+  operands.aColStride = layout.aColStride;
+  operands.bRowStride = layout.bRowStride;
+  operands.bPacked = layout.bPacked;
+  operands.cRowStride = layout.cRowStride;
+  operands.zeroC = layout.zeroC;
   if (plan.unit->biased) {
     auto array = mlir::LLVM::LLVMArrayType::get(builder.getI32Type(), plan.n);
     operands.bias = mlir::LLVM::AllocaOp::create(
@@ -207,13 +214,16 @@ TEST(Dot, PairsOfI16) {
 }
 
 TEST(Dot, PlansCoverTheShapeAndFitTheRegisters) {
-  for (const Features &features : {Features::baseline(), Features::avx2(), Features::avx512(),
-                                   Features::avx512bf16(), Features::aarch64()})
+  for (const Features &features :
+       {Features::baseline(), Features::avx2(), Features::avx512(), Features::avx512bf16(),
+        Features::aarch64(), Features::neoverseN1(), Features::neoverseV1()})
     for (int64_t m : {1, 7, 16, 100, 128, 176})
       for (int64_t n : {1, 7, 16, 48, 100, 128, 250})
         for (DotType type : {DotType::F32, DotType::F64, DotType::I8, DotType::BF16}) {
           DotBlocking plan = blockDot(type, m, n, 32, features);
-          EXPECT_EQ(plan.rowBlocks * plan.rows + plan.longBlocks, m);
+          // Rows come in pairs where an accumulator is a block of 2 x 2.
+          bool blocks = plan.unit->blocks;
+          EXPECT_EQ(plan.rowBlocks * plan.rows + plan.longBlocks, blocks ? (m + 1) / 2 : m);
           EXPECT_EQ(plan.panels * plan.panelWidth + plan.tailWidth, n);
           int64_t vectors = plan.panelWidth / plan.lanes;
           if (plan.panels) {

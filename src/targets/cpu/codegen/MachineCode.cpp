@@ -33,6 +33,7 @@ static void initializeBackEnds() {
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser();
   });
 }
 
@@ -72,6 +73,8 @@ void prepareModule(llvm::Module &module, llvm::TargetMachine &target,
     function.addFnAttr("target-cpu", machine.cpu);
     if (!machine.llvmFeatures.empty())
       function.addFnAttr("target-features", machine.llvmFeatures);
+    if (!machine.tune.empty())
+      function.addFnAttr("tune-cpu", machine.tune);
     // LLVM prefers 256-bit registers on several AVX-512 processors; the emission decided otherwise.
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);

@@ -21,6 +21,7 @@ struct ExpandConversionsPass : PassWrapper<ExpandConversionsPass, OperationPass<
   explicit ExpandConversionsPass(const Features &features) {
     hasF16c = features.f16c;
     hasFma = features.fma;
+    hasHalf = features.halfArithmetic;
   }
   ExpandConversionsPass(const ExpandConversionsPass &other) : PassWrapper(other) {}
 
@@ -35,6 +36,7 @@ struct ExpandConversionsPass : PassWrapper<ExpandConversionsPass, OperationPass<
   void runOnOperation() final {
     features.f16c = hasF16c;
     features.fma = hasFma;
+    features.halfArithmetic = hasHalf;
     llvm::SmallVector<Operation *> found;
     getOperation()->walk([&](Operation *op) {
       if (op->getNumResults() != 1 || isa<TensorType>(op->getResult(0).getType()))
@@ -82,6 +84,9 @@ private:
       replace(cast(extension.getIn(), element));
     } else if (isa<arith::SIToFPOp, arith::UIToFPOp>(op)) {
       replace(cast(integerToFloat(builder, op), element));
+    } else if (features.halfArithmetic && element.isF16() &&
+               isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp>(op)) {
+      // the machine's
     } else if (isa<arith::FPToSIOp, arith::FPToUIOp, arith::AddFOp, arith::SubFOp, arith::MulFOp,
                    arith::DivFOp, arith::RemFOp, arith::MaximumFOp, arith::MinimumFOp,
                    arith::MaxNumFOp, arith::MinNumFOp, arith::CmpFOp, math::SqrtOp, math::FmaOp,
@@ -121,6 +126,8 @@ private:
                        llvm::cl::init(true)};
   Option<bool> hasFma{*this, "fma", llvm::cl::desc("the machine has fused multiply-add"),
                       llvm::cl::init(true)};
+  Option<bool> hasHalf{*this, "half", llvm::cl::desc("the machine adds, multiplies, divides f16"),
+                       llvm::cl::init(false)};
 };
 
 } // namespace

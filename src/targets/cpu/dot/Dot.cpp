@@ -1,5 +1,6 @@
 // Emits the loops of a dot: panels of columns, blocks of rows, steps of K.
 #include "targets/cpu/dot/Dot.h"
+#include "targets/cpu/dot/Blocks.h"
 #include "targets/cpu/dot/Tiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -274,6 +275,8 @@ void emitDot(OpBuilder &builder, Location loc, const DotBlocking &plan, const Do
              const Features &features) {
   if (plan.unit->tiles)
     return emitTileDot(builder, loc, plan, operands);
+  if (plan.unit->blocks)
+    return emitBlockDot(builder, loc, plan, operands);
   DotEmitter(builder, loc, plan, operands, features).emit();
 }
 

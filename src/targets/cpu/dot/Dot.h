@@ -9,6 +9,9 @@
 // B is best row-major with bRowStride = N, or packed in the order of `columnPanels()` (see
 // DotBlocking): panel after panel, each K x width.
 //
+// Units of blocks (Blocks.cpp) have accumulators of 2 x 2 elements; otherwise the loops are the
+// same.
+//
 // Types: f32 and f64 (A, B, C alike), i8 (A and B i8 signed, C i32: sums wrap), bf16 (C f32). How
 // the operands of the last two lie in memory follows from the machine's instructions (Units.h);
 // with groups, a step of K below is a group. Tiles of f16, and of bf16 on machines without products
@@ -30,7 +33,8 @@ struct DotBlocking {
   int64_t m, n;
   int64_t k;     // steps: groups of K
   int64_t lanes; // of a full accumulator vector
-  // Rows are cut into `rowBlocks` of `rows` + 1 (the first `longBlocks`) or `rows` rows.
+  // Rows (of units of blocks: pairs of rows) are cut into `rowBlocks` of `rows` + 1 (the first
+  // `longBlocks`) or `rows` rows.
   int64_t rowBlocks, longBlocks, rows;
   // Columns are cut into `panels` of `panelWidth`, then one of `tailWidth` (0: none). Of a unit of
   // tiles the last block and the last panel may reach beyond M and N.
@@ -44,7 +48,8 @@ struct DotOperands {
   mlir::Value a, b, c; // !llvm.ptr
   // Strides of A and B in units: elements, or groups where the instruction takes them.
   int64_t aRowStride, aColStride;
-  int64_t bRowStride; // used when not bPacked
+  int64_t bRowStride;     // used when not bPacked
+  int64_t bColStride = 1; // other than 1 of units of blocks only
   bool bPacked = false;
   int64_t cRowStride;
   bool zeroC = false; // C = A * B: C's old contents are not read

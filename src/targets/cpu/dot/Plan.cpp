@@ -24,6 +24,40 @@ int64_t vectorsFor(int64_t width, int64_t lanes) {
   return width / lanes + __builtin_popcountll(width % lanes);
 }
 
+// Of blocks of 2 x 2 elements: two products and three loads a clock, a product of latency four. The
+// rows of A take a load each, a pair of columns of B one.
+DotBlocking planBlocks(const DotUnit &unit, int64_t m, int64_t n, int64_t k, int64_t registers) {
+  int64_t pairs = ceilDiv(m, 2);
+  DotBlocking best{};
+  double bestCost = 0;
+  for (int64_t vectors = 1; vectors <= 6; ++vectors) {
+    int64_t mostRows = std::min<int64_t>(6, (registers - 1 - vectors) / vectors);
+    int64_t width = 2 * vectors, panels = n / width, tail = n % width;
+    int64_t blocks = ceilDiv(pairs, mostRows);
+    int64_t rows = pairs / blocks, longBlocks = pairs % blocks;
+    auto blockCost = [&](int64_t r) {
+      auto panelCost = [&](int64_t v) {
+        constexpr double visit = 12; // of the loop, and of fetching, rearranging and storing C
+        return double(k) * std::max({double(r * v) / 2, double(2 * r + v) / 3, 4.0}) + visit +
+               double(r * v);
+      };
+      return double(panels) * panelCost(vectors) + (tail ? panelCost(ceilDiv(tail, 2)) : 0);
+    };
+    double cost = double(blocks - longBlocks) * blockCost(rows) +
+                  (longBlocks ? double(longBlocks) * blockCost(rows + 1) : 0);
+    // Every different block is code of its own, to be generated and fetched.
+    if (longBlocks)
+      cost *= 1.03;
+    if (tail && panels)
+      cost *= 1.03;
+    if (best.rowBlocks == 0 || cost < bestCost) {
+      bestCost = cost;
+      best = {&unit, m, n, k, 2, blocks, longBlocks, rows, panels, width, tail, 2};
+    }
+  }
+  return best;
+}
+
 } // namespace
 
 DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features) {
@@ -37,6 +71,8 @@ DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Featur
     return {&unit,    m, n, k, tileSize, ceilDiv(m, tileSize), 0, tileSize, ceilDiv(n, tileSize),
             tileSize, 0, 1};
   }
+  if (unit.blocks)
+    return planBlocks(unit, m, n, k, features.vectorRegisters);
   int64_t lanes = features.vectorBytes / (type == DotType::F64 ? 8 : 4);
   // Besides accumulators and the vectors of B: one broadcast, and a product where there is no
   // multiply-add.

@@ -37,6 +37,46 @@ constexpr DotUnit table[] = {
      {"llvm.x86.tdpfp16ps"},
      true,
      true},
+    {"bf16_blocks",
+     "bfmmla (blocks of 2x4 and 4x2 bf16)",
+     DotType::BF16,
+     &Features::bf16MatrixProducts,
+     DotStorage::BF16,
+     4,
+     false,
+     {"llvm.aarch64.neon.bfmmla"},
+     true,
+     false,
+     true},
+    {"bf16x2",
+     "bfdot (two products of bf16 a lane)",
+     DotType::BF16,
+     &Features::bf16MatrixProducts,
+     DotStorage::BF16,
+     2,
+     false,
+     {"llvm.aarch64.neon.bfdot"},
+     true},
+    {"i8_blocks",
+     "smmla (blocks of 2x8 and 8x2 bytes)",
+     DotType::I8,
+     &Features::i8MatrixProducts,
+     DotStorage::I8,
+     8,
+     false,
+     {"llvm.aarch64.neon.smmla"},
+     true,
+     false,
+     true},
+    {"i8x4_signed",
+     "sdot (four products of bytes a lane)",
+     DotType::I8,
+     &Features::signedProducts,
+     DotStorage::I8,
+     4,
+     false,
+     {"llvm.aarch64.neon.sdot"},
+     true},
     {"bf16x2",
      "vdpbf16ps (two products of bf16 a lane)",
      DotType::BF16,
@@ -82,17 +122,16 @@ constexpr DotUnit table[] = {
 };
 
 /// A product of tiles takes the 16 clocks of 16 rows by 16 units even where fewer count: from four
-/// of each on this is less than vectors take.
-bool isWorthTiles(const DotUnit &unit, int64_t m, int64_t k) {
-  return m >= 4 && k >= 4 * unit.group;
+/// of each on this is less than vectors take. Of a block with one row half is wasted.
+bool isWorthIt(const DotUnit &unit, int64_t m, int64_t k) {
+  return unit.tiles ? m >= 4 && k >= 4 * unit.group : !unit.blocks || m >= 2;
 }
 
 } // namespace
 
 const DotUnit &dotUnit(DotType type, int64_t m, int64_t k, const Features &features) {
   for (const DotUnit &unit : table)
-    if (unit.type == type && (!unit.needs || features.*unit.needs) &&
-        (!unit.tiles || isWorthTiles(unit, m, k)))
+    if (unit.type == type && (!unit.needs || features.*unit.needs) && isWorthIt(unit, m, k))
       return unit;
   llvm_unreachable("every type has a row that any machine runs");
 }

@@ -12,6 +12,10 @@
 // of whole tiles is readable below the last row. B lies row by row, or packed in panels of 16
 // columns, one after the other, each row by row; either is filled up to whole tiles: with zeros
 // along K, with anything in the columns behind the last.
+//
+// A unit of *blocks* (BFMMLA, SMMLA) multiplies 2 x 2 groups of 64 bits: two rows of A by two
+// columns of B, and adds to a block of 2 x 2 elements of C. Either operand has its groups in rows
+// (the groups of a row or column are neighbours) or interleaved (those of two rows or columns are).
 #pragma once
 #include "targets/cpu/Features.h"
 
@@ -30,15 +34,19 @@ struct DotUnit {
   DotType type;
   bool Features::*needs; // null: any machine
   DotStorage storage;
-  int64_t group; // elements of K in one lane
+  int64_t group; // elements of K in one lane, or in a row of a block
   /// The instruction takes A as unsigned: A is stored with 128 added, and the product of 128 with
   /// the sums of B's columns is taken away again.
   bool biased;
-  /// The intrinsics of 128, 256 and 512 bits, or that of tiles; null: a multiplication and an
-  /// addition.
+  /// The intrinsics of 128, 256 and 512 bits, or that of tiles or blocks; null: a multiplication
+  /// and an addition.
   const char *intrinsics[3];
   bool accumulates; // the intrinsic adds to its first operand; else its result is added
   bool tiles = false;
+  bool blocks = false;
+
+  /// The bits of a group.
+  unsigned wordBits() const { return blocks ? 64 : 32; }
 };
 
 /// Rows of a tile, and its units or elements of 32 bits in a row.

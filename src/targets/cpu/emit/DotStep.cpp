@@ -50,7 +50,8 @@ static const DotUnit &unitOf(tile::DotOp op, const Features &features) {
   auto a = cast<RankedTensorType>(op.getA().getType());
   Type element = a.getElementType();
   // Numbers of 8 bits are as exact in bf16, and never subnormal there.
-  bool isBF16 = element.isBF16() || (tile::isFloat8(element) && features.tileProducts);
+  bool isBF16 = element.isBF16() ||
+                (tile::isFloat8(element) && (features.tileProducts || features.bf16MatrixProducts));
   DotType type = element.isF64()             ? DotType::F64
                  : isa<IntegerType>(element) ? DotType::I8
                  : isBF16                    ? DotType::BF16
@@ -98,6 +99,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     name += "_transposed";
   if (operands.bPacked)
     name += "_panels";
+  if (operands.bColStride != 1)
+    name += "_columns";
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
@@ -166,7 +169,7 @@ public:
         packedB = k.allocate(RankedTensorType::get({depth, n}, storage));
       return;
     }
-    Type word = k.b.getI32Type();
+    Type word = k.b.getIntegerType(unit.wordBits());
     if (unit.tiles) {
       allocateTiles(word);
       return;
@@ -175,7 +178,7 @@ public:
       packedA = k.allocate(RankedTensorType::get({m, steps}, word));
     if (rightIsTransposed && depth % unit.group)
       paddedB = k.allocate(RankedTensorType::get({n, steps}, word));
-    if (rightBuffer)
+    if (rightBuffer && !staysInColumns())
       packedB = k.allocate(RankedTensorType::get({steps, n}, word));
     if (unit.biased)
       sums = k.allocate(RankedTensorType::get({n}, word));
@@ -200,7 +203,8 @@ public:
     bool isByColumns = leftIsTransposed && !unit.tiles;
     operands.aRowStride = isByColumns ? 1 : steps;
     operands.aColStride = isByColumns ? m : 1;
-    operands.bRowStride = unitsInRow();
+    operands.bRowStride = staysInColumns() ? 1 : unitsInRow();
+    operands.bColStride = staysInColumns() ? steps : 1;
     if (unit.biased) {
       operands.bias = sums.base;
       emitColumnSums(k.b, k.e.loc, plan, operands, k.e.features);
@@ -215,9 +219,10 @@ public:
       std::string groups = "groups of " + std::to_string(unit.group) + " along K";
       if (packedA || orderedA)
         steps.push_back("left operand into rows of " + groups);
-      steps.push_back("right operand into " + groups + ", " +
-                      (rightIsTransposed ? "transposed" : "rows interleaved") +
-                      (unit.tiles && rightBuffer ? ", in panels of 16 columns" : ""));
+      if (paddedB || !staysInColumns())
+        steps.push_back("right operand into " + groups + ", " +
+                        (rightIsTransposed ? "transposed" : "rows interleaved") +
+                        (unit.tiles && rightBuffer ? ", in panels of 16 columns" : ""));
     } else if (rightIsTransposed) {
       steps.push_back("right operand transposed");
     }
@@ -238,11 +243,14 @@ private:
   /// memory as it is.
   bool canPackWhileLoading(Value b) const {
     auto load = b.getDefiningOp<tile::LoadOp>();
-    return unit.group > 1 && depth % unit.group == 0 && load && isVirtual(load) &&
+    return unit.group > 1 && !unit.blocks && depth % unit.group == 0 && load && isVirtual(load) &&
            !k.buffers.count(b) && b.hasOneUse() &&
            cast<RankedTensorType>(b.getType()).getRank() == 2 &&
            contiguousDimension(k, load.getPtr()) == 1;
   }
+
+  /// Units of blocks take the groups of a transposed right operand as they lie in its rows.
+  bool staysInColumns() const { return unit.blocks && rightIsTransposed; }
 
   /// From a row of B to the next one. Of tiles, whole ones, and an odd number of cache lines, so
   /// that the rows of a tile fall into different sets of the first-level cache.
@@ -304,6 +312,8 @@ private:
       emitPaddedRows(k, operands.b, paddedB.base, n, depth, padded, storage);
       operands.b = paddedB.base;
     }
+    if (staysInColumns())
+      return;
     if (rightIsTransposed)
       emitTranspose(k, operands.b, packedB.base, n, steps, k.b.getI32Type());
     else if (rightBuffer)
@@ -372,6 +382,20 @@ private:
 
 } // namespace
 
+/// What the machine lacks for a faster unit, or empty.
+static std::string missingUnit(const DotUnit &unit, const Features &features) {
+  if (unit.type == DotType::BF16 && unit.group == 1)
+    return features.isAArch64 ? "FEAT_BF16 is not there" : "AVX512-BF16 is not there";
+  if (unit.type != DotType::I8 || unit.biased || unit.blocks)
+    return "";
+  if (!features.isAArch64)
+    return "neither AVX512-VNNI nor AVX-VNNI is there";
+  if (features.i8MatrixProducts)
+    return ""; // one row: a matter of its shape
+  return features.signedProducts ? "FEAT_I8MM is not there"
+                                 : "neither FEAT_DotProd nor FEAT_I8MM is there";
+}
+
 static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
                            std::string packing) {
   explain::Report *report = k.explanation;
@@ -392,10 +416,8 @@ static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
     fact.unit =
         llvm::formatv("{0}, {1}x{2} tiles as accumulators", plan.unit->instructions,
                       std::min<int64_t>(plan.rowBlocks, 2), std::min<int64_t>(plan.panels, 2));
-  else if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
-    fact.why = "AVX512-BF16 is not there";
-  else if (plan.unit->type == DotType::I8 && !plan.unit->biased)
-    fact.why = "neither AVX512-VNNI nor AVX-VNNI is there";
+  else
+    fact.why = missingUnit(*plan.unit, k.e.features);
   fact.packing = std::move(packing);
   report->products.push_back(std::move(fact));
 }

@@ -275,7 +275,10 @@ Value Emit::elementwise(Operation *op, ArrayRef<Value> in, int64_t width) {
   });
   bool narrowResult = element.isF16() || element.isBF16();
   bool movesBits = isa<arith::SelectOp, arith::BitcastOp, arith::NegFOp, math::AbsFOp>(op);
-  if ((narrow || narrowResult) && !movesBits) {
+  // These give in f32, rounded to f16, what they give in f16.
+  bool isInstruction = features.halfArithmetic && element.isF16() &&
+                       isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp>(op);
+  if ((narrow || narrowResult) && !movesBits && !isInstruction) {
     SmallVector<Value> wide(in);
     for (auto [operand, type] : llvm::zip(wide, op->getOperandTypes())) {
       Type e = tile::elementOf(type);

@@ -125,13 +125,37 @@ static void forPieces(Kernel &k, int64_t count, int64_t size,
       body(k.e.i64(whole), width);
 }
 
-/// `width` units at `to`, of the elements at `from` and below, `count` rows of `rowBytes`; zeros
-/// for no rows.
+/// The first elements of all registers, then the second ones, and so on.
+static Value interleaved(Kernel &k, ArrayRef<Value> registers) {
+  if (registers.size() == 1)
+    return registers[0];
+  SmallVector<Value> even, odd;
+  for (auto [i, each] : llvm::enumerate(registers))
+    (i % 2 ? odd : even).push_back(each);
+  Value x = interleaved(k, even), y = interleaved(k, odd);
+  SmallVector<int64_t> lanes;
+  int64_t width = cast<VectorType>(x.getType()).getNumElements();
+  for (int64_t lane = 0; lane < width; ++lane)
+    lanes.append({lane, width + lane});
+  return vector::ShuffleOp::create(k.b, k.e.loc, x, y, lanes);
+}
+
+/// `width` units, of `group` elements each, at `to`, of the elements at `from` and below, `count`
+/// rows of `rowBytes`; zeros for the other rows.
 static void emitUnits(Kernel &k, Value from, Value to, int64_t count, int64_t rowBytes,
-                      int64_t width, Type element) {
+                      int64_t width, Type element, int64_t group) {
   int64_t bytes = tile::sizeInBytes(element);
-  Type bits = k.b.getIntegerType(unsigned(bytes * 8)), unit = k.b.getI32Type();
+  Type bits = k.b.getIntegerType(unsigned(bytes * 8));
+  Type unit = k.b.getIntegerType(unsigned(bytes * group * 8));
   Type lanes = k.e.lanes(unit, width);
+  if (k.e.features.isAArch64 && width > 1) { // zip1 and zip2
+    SmallVector<Value> rows;
+    for (int64_t row = 0; row < group; ++row)
+      rows.push_back(row < count ? k.e.load(bits, k.e.advance(from, row * rowBytes), width)
+                                 : k.e.zero(bits, width));
+    k.e.store(bits, to, interleaved(k, rows));
+    return;
+  }
   Value all = count ? Value() : k.e.zero(unit, width);
   for (int64_t row = 0; row < count; ++row) {
     Value elements = k.e.load(bits, k.e.advance(from, row * rowBytes), width);
@@ -170,11 +194,15 @@ void emitInterleave(Kernel &k, Value source, Value target, int64_t rows, int64_t
                     Type element, int64_t group) {
   int64_t rowBytes = columns * tile::sizeInBytes(element);
   forGroups(k, rows, group, 0, [&](Value step, int64_t count) {
+    int64_t bytes = tile::sizeInBytes(element), wordBytes = group * bytes;
+    // Registers of rows where they are interleaved, else of units.
+    int64_t most = k.e.features.vectorBytes / (k.e.features.isAArch64 ? bytes : wordBytes);
     Value from = k.e.advance(source, k.e.mul(step, k.e.i64(group * rowBytes)));
-    Value to = k.e.advance(target, k.e.mul(step, k.e.i64(columns * 4)));
-    forPieces(k, columns, k.e.features.vectorBytes / 4, [&](Value first, int64_t width) {
-      emitUnits(k, k.e.advance(from, k.e.mul(first, k.e.i64(tile::sizeInBytes(element)))),
-                k.e.advance(to, k.e.mul(first, k.e.i64(4))), count, rowBytes, width, element);
+    Value to = k.e.advance(target, k.e.mul(step, k.e.i64(columns * wordBytes)));
+    forPieces(k, columns, most, [&](Value first, int64_t width) {
+      emitUnits(k, k.e.advance(from, k.e.mul(first, k.e.i64(bytes))),
+                k.e.advance(to, k.e.mul(first, k.e.i64(wordBytes))), count, rowBytes, width,
+                element, group);
     });
   });
 }
@@ -205,7 +233,7 @@ void emitInterleavedPanels(Kernel &k, Value source, Value target, int64_t rows, 
           int64_t panel = column / panelColumns, inside = column % panelColumns;
           emitUnits(k, k.e.advance(row, column * bytes),
                     k.e.advance(place, (panel * panelColumns * steps + inside) * 4), rowsHere,
-                    rowBytes, width, element);
+                    rowBytes, width, element, group);
         }
     });
   };

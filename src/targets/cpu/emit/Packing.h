@@ -10,7 +10,8 @@ namespace nereid::cpu {
 void emitTranspose(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
                    int64_t columns, mlir::Type element);
 
-/// Writes units of 32 bits: unit (i, j) holds column j of the rows i * group ... i * group + group
+/// Writes units of `group` elements: unit (i, j) holds column j of the rows i * group ... i * group
+/// + group
 /// - 1 of a matrix of `rows` x `columns` elements, zeros where there is no such row.
 void emitInterleave(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
                     int64_t columns, mlir::Type element, int64_t group);
