@@ -29,6 +29,7 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
     m = tl.full([ROWS], -float("inf"), tl.float64)
     l = tl.zeros([ROWS], tl.float64)
     acc = tl.zeros([ROWS], tl.float64)
+    means = tl.zeros([ROWS], tl.float64)
     if KIND == "sink":
         m = tl.load(sink + row)
         l += 1.0
@@ -37,6 +38,10 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
         s = tl.load(x + row[:, None] * n + at[None, :], mask=at[None, :] < n, other=-float("inf"))
         if KIND == "masked rows":
             s = tl.where((row % 3 > 0)[:, None], s, -float("inf"))
+        elif KIND == "rows of one number":
+            s = tl.where((row % 3 > 0)[:, None] | (at >= n)[None, :], s, -1e30)
+        elif KIND == "means of rounds before":
+            means += acc / tl.where(l > 0.0, l, 1.0)
         if KIND == "maximum of another block":
             new = tl.maximum(m, tl.max(s, 1) * 0.5)
         else:
@@ -58,6 +63,8 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
         l = l * alpha + tl.sum(p, 1)
         if KIND == "not homogeneous":
             acc = acc * alpha + tl.sum(p * v[None, :] + v[None, :], 1)
+        elif KIND == "quotients of a round":
+            acc = acc * alpha + tl.sum(p * v[None, :] * (p / tl.sum(p, 1)[:, None]), 1)
         else:
             acc = acc * alpha + tl.sum(p * v[None, :], 1)
         m = new
@@ -68,6 +75,10 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
         tl.store(y + row, acc / l + m)
     elif KIND == "wrong power":
         tl.store(y + row, acc / (l * l))
+    elif KIND == "little of the maximum":
+        tl.store(y + row, acc / l + 1e-7 * m)
+    elif KIND == "means of rounds before":
+        tl.store(y + row, acc / l + means)
     else:
         tl.store(y + row, acc / l)
     if KIND == "natural":
@@ -78,8 +89,8 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
         tl.store(extra + row, m + tl.log2(l))
 
 
-PLAIN = ("base 2", "natural", "masked rows", "maximum of another block")
-OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "wrong power")
+PLAIN = ("base 2", "natural", "masked rows", "rows of one number", "maximum of another block")
+OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "little of the maximum", "wrong power", "means of rounds before", "quotients of a round")
 
 
 def given(n):
@@ -94,6 +105,54 @@ def test_transpose_of_the_forward_derivative(kind, n):
     """Forward mode differentiates the loop as it is written."""
     wrt = ("x", "w", "sink") if kind == "sink" else ("x", "w")
     grad_check.check(online, (2, ), given(n), wrt, ("y", "extra"), begin=0.0, ROWS=4, BLOCK=8, KIND=kind)
+
+
+@pytest.mark.parametrize("kind", ["means of rounds before", "quotients of a round", *PLAIN[:4]])
+def test_scores_that_are_far_apart(kind):
+    """What is near a round's maximum may be nothing beside the final one, and no divisor then."""
+    arguments = given(29)
+    arguments["x"] += 1000.0 * (torch.arange(29) // 8)
+    grad_check.check(online, (2, ), arguments, ("x", "w"), ("y", "extra"), begin=0.0, ROWS=4, BLOCK=8, KIND=kind)
+
+
+@pytest.mark.parametrize("masked", [-1e4, -1e6, -1e9, -3e38])
+def test_rows_of_one_number_in_single_precision(masked):
+    """Rows whose scores all are what a mask has written have equal weights. Beside such a maximum the logarithm of the sum is rounded."""
+    heads, length, D = 2, 48, 16
+    q, k, v, dout = (heads_of(heads, length, D, torch.float32) for _ in range(4))
+    found = [torch.full_like(each[0], float("nan")) for each in (q, k, v)]
+    nereid.grad(masked_by_numbers, ("Q", "K", "V"), "Out").backward[(3, heads)](q[0], k[0], v[0], torch.empty_like(q[0]), length, masked, dQ=found[0], dK=found[1], dV=found[2],
+                                                                             dOut=dout[0], BM=16, BN=16, D=D)
+    leaves = [each.double().requires_grad_() for each in (q, k, v)]
+    rows, keys = torch.arange(length)[:, None], torch.arange(length)[None]
+    scores = torch.where((rows >= keys) & (rows % 3 > 0), leaves[0] @ leaves[1].transpose(-1, -2) * D**-0.5, torch.tensor(masked, dtype=torch.float64))
+    (scores.softmax(-1) @ leaves[2]).backward(dout.double())
+    near([each[None] for each in found], [leaf.grad for leaf in leaves], torch.float32)
+
+
+@nereid.jit
+def masked_by_numbers(Q, K, V, Out, length, masked, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    head = tl.program_id(1) * length * D
+    d = tl.arange(0, D)
+    q = tl.load(Q + head + rows[:, None] * D + d[None, :], mask=rows[:, None] < length, other=0.0)
+    m = tl.full([BM], -float("inf"), tl.float32)
+    l = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    for j in range(0, length, BN):
+        at = j + tl.arange(0, BN)
+        k = tl.load(K + head + at[:, None] * D + d[None, :], mask=at[:, None] < length, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * 0.25
+        s = tl.where((rows[:, None] >= at[None, :]) & (rows % 3 > 0)[:, None], s, masked)
+        s = tl.where(at[None, :] < length, s, -float("inf"))
+        new = tl.maximum(m, tl.max(s, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(s - new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        v = tl.load(V + head + at[:, None] * D + d[None, :], mask=at[:, None] < length, other=0.0)
+        acc = tl.dot(p, v, acc * alpha[:, None], input_precision="ieee")
+        m = new
+    tl.store(Out + head + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < length)
 
 
 def loops(kind):
