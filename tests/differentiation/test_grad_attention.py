@@ -33,6 +33,11 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
     if KIND == "sink":
         m = tl.load(sink + row)
         l += 1.0
+    if KIND == "squares of sums before" or KIND == "squares of rescaled sums" or KIND == "begins with an input":
+        m = tl.zeros([ROWS], tl.float64)
+        l += 1.0
+        if KIND == "begins with an input":
+            acc = tl.load(sink + row)
     for k in range(0, n, BLOCK):
         at = k + tl.arange(0, BLOCK)
         s = tl.load(x + row[:, None] * n + at[None, :], mask=at[None, :] < n, other=-float("inf"))
@@ -60,9 +65,14 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
             alpha = tl.exp2(m - base)
             p = tl.exp2(s - base[:, None])
         v = tl.load(w + at, mask=at < n, other=0.0)
+        before = l
         l = l * alpha + tl.sum(p, 1)
         if KIND == "not homogeneous":
             acc = acc * alpha + tl.sum(p * v[None, :] + v[None, :], 1)
+        elif KIND == "squares of sums before":
+            acc = acc * alpha + tl.sum(p * v[None, :], 1) + 0.01 * before * before * tl.exp2(2.0 * m - new)
+        elif KIND == "squares of rescaled sums":
+            acc = acc * alpha + tl.sum(p * v[None, :], 1) + 0.01 * (before * alpha) * (before * alpha) * tl.exp2(new)
         elif KIND == "quotients of a round":
             acc = acc * alpha + tl.sum(p * v[None, :] * (p / tl.sum(p, 1)[:, None]), 1)
         else:
@@ -71,6 +81,11 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
     l = tl.where(l == 0.0, 1.0, l)
     if KIND == "unscaled":
         tl.store(y + row, acc)
+    elif KIND == "sums behind":
+        total = tl.zeros([ROWS], tl.float64)
+        for i in range(n // 2):
+            total += acc * i
+        tl.store(y + row, total)
     elif KIND == "raw maximum":
         tl.store(y + row, acc / l + m)
     elif KIND == "wrong power":
@@ -90,7 +105,9 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
 
 
 PLAIN = ("base 2", "natural", "masked rows", "rows of one number", "maximum of another block")
-OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "little of the maximum", "wrong power", "means of rounds before", "quotients of a round")
+OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "little of the maximum", "wrong power", "means of rounds before", "squares of sums before",
+          "squares of rescaled sums", "quotients of a round", "begins with an input", "sums behind")
+WITH_SINK = ("sink", "begins with an input")
 
 
 def given(n):
@@ -103,7 +120,7 @@ def given(n):
 @pytest.mark.parametrize("kind", [*PLAIN, *OTHERS])
 def test_transpose_of_the_forward_derivative(kind, n):
     """Forward mode differentiates the loop as it is written."""
-    wrt = ("x", "w", "sink") if kind == "sink" else ("x", "w")
+    wrt = ("x", "w", "sink") if kind in WITH_SINK else ("x", "w")
     grad_check.check(online, (2, ), given(n), wrt, ("y", "extra"), begin=0.0, ROWS=4, BLOCK=8, KIND=kind)
 
 
@@ -156,7 +173,7 @@ def masked_by_numbers(Q, K, V, Out, length, masked, BM: tl.constexpr, BN: tl.con
 
 
 def loops(kind):
-    arguments, wrt = given(29), ("x", "sink") if kind == "sink" else ("x", )
+    arguments, wrt = given(29), ("x", "sink") if kind in WITH_SINK else ("x", )
     gradients = {f"d{name}": arguments[name] for name in (*wrt, "y", "extra")}
     compiled = nereid.grad(online, wrt, ("y", "extra")).backward.warmup(**arguments, **gradients, grid=(1, ), ROWS=4, BLOCK=8, KIND=kind)
     return compiled.asm["tile"].count("scf.for")
@@ -340,6 +357,7 @@ def test_backward_makes_both_launches():
 def falling(x, w, y, n, N: tl.constexpr, KIND: tl.constexpr):
     """y[row] = sum of x * w[row] over blocks before a bound that differs between rows."""
     row = tl.program_id(0)
+    batch = tl.program_id(1)
     at = tl.arange(0, N)
     acc = tl.zeros((N, ), tl.float64)
     if KIND == "falls":
@@ -351,27 +369,38 @@ def falling(x, w, y, n, N: tl.constexpr, KIND: tl.constexpr):
     elif KIND == "rises":
         lower = row * N
         end = tl.minimum(row * 2 * N + N, n)
+    elif KIND == "two coordinates":
+        lower = 0
+        end = tl.minimum((row + batch) * N, n)
+    elif KIND == "times a negative number":
+        lower = 0
+        end = n + row * (0 - N)
     else:  # below zero, where there are no blocks
         lower = row * N - 2 * N
         end = n
     for k in range(lower, end, N):
-        acc += tl.load(x + tl.program_id(1) * n + k + at, mask=(k + at < n) & (k + at >= 0)) * tl.load(w + row)
-    tl.store(y + (tl.program_id(1) * tl.num_programs(0) + row) * N + at, acc)
+        acc += tl.load(x + batch * n + k + at, mask=k + at < n) * tl.load(w + row)
+    tl.store(y + (batch * tl.num_programs(0) + row) * N + at, acc)
 
 
-@pytest.mark.parametrize("kind", ["rises", "falls", "starts between blocks", "below zero"])
+@pytest.mark.parametrize("kind", ["rises", "falls", "starts between blocks", "two coordinates", "times a negative number", "below zero"])
 def test_bounds(kind):
+    """Of the kernel itself: `backward` would take partial sums."""
     N, n, rows, batches = 8, 45, 6, 3
-    x, w, dy = jvp_check.random(batches, n), jvp_check.random(rows), jvp_check.random(batches, rows, N)
-    found = grad_check.gradients(falling, (rows, batches), dict(x=x, w=w, y=torch.zeros_like(dy), n=n), ("x", ), ("y", ), dict(y=dy), N=N, KIND=kind)
-    expected = torch.zeros_like(x)
+    before = 16  # what lies before the tensor is read as well
+    memory, w, dy = jvp_check.random(before + batches * n), jvp_check.random(rows), jvp_check.random(batches, rows, N)
+    found, expected = torch.zeros_like(memory), torch.zeros_like(memory)
+    gradient = nereid.grad(falling, "x", "y").backward.kernel
+    gradient[(rows, batches)](memory[before:], w, torch.zeros_like(dy), n, dy=dy, dx=found[before:], N=N, KIND=kind)
+    assert ("has a transposed schedule" in _explained((compiled, 0) for compiled in gradient._kernels())) == (kind in ("rises", "below zero"))
     for row in range(rows):
-        lower, end = {"falls": (0, n - row * N), "starts between blocks": (row * 4, n), "rises": (row * N, min(row * 16 + 8, n)), "below zero": (row * N - 16, n)}[kind]
-        for k in range(lower, end, N):
-            for i in range(N):
-                if 0 <= k + i < n:
-                    expected[:, k + i] += dy[:, row, i] * w[row]
-    torch.testing.assert_close(found["x"], expected, rtol=1e-10, atol=1e-10)
+        for batch in range(batches):
+            lower, end = {"starts between blocks": (row * 4, n), "rises": (row * N, min(row * 16 + 8, n)), "below zero": (row * N - before, n),
+                          "two coordinates": (0, min((row + batch) * N, n))}.get(kind, (0, n - row * N))
+            for k in range(lower, end, N):
+                for i in range(min(N, n - k)):
+                    expected[before + batch * n + k + i] += dy[batch, row, i] * w[row]
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_code_for_gpus():

@@ -463,7 +463,7 @@ expr("gradients", MERGE, "pointer(load.getMask()), pointer(load.getOther())", "p
 
 ONLINE = "src/differentiate/OnlineSums.cpp"
 expr("gradients", ONLINE, "if (!sum.product || !carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that a round uses before it rescales them are plain")
-expr("gradients", ONLINE, "(online.logOfBase && online.logOfBase != base))", "online.logOfBase != base", "false", "factors of two bases are one")
+expr("gradients", ONLINE, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that a round uses after it rescales them are plain")
 expr("gradients", ONLINE, "if (sum.product || !isFactor(factor, online))", "!isFactor(factor, online)", "false", "any factor rescales to the maximum")
 expr("gradients", ONLINE, "1e-6 * std::max(std::abs(before), std::abs(change))", "1e-6 * std::max(std::abs(before), std::abs(change))", "1e-6", "a small multiple of the maximum is none")
 expr("gradients", ONLINE, "if (power < 0 && isInRound && b.kind == Degree::Factor)", "isInRound", "false", "a round divides by what may vanish beside the final maximum")
@@ -473,9 +473,6 @@ expr("gradients", ONLINE, "if (!begin.isSameAs(end) || begin.kind == Degree::Unk
 expr("gradients", ONLINE, ": begin.kind == Degree::Same && !activity.hasTangent(maximum);", "!activity.hasTangent(maximum)", "true", "a maximum may begin with an input")
 expr("gradients", ONLINE, "isKnown &= of(init).kind == Degree::Same && !activity.hasTangent(init);", "!activity.hasTangent(init)", "true", "a sum may begin with an input")
 expr("gradients", ONLINE, "builder, loc, isNothing, constantOf(builder, loc, type, 1.0),\n                                    factor", "factor", "sum", "the scale is the sum, not what the rounded logarithm says")
-expr("gradients", ONLINE, "bool isSum = tile::resultKind(reduce->getRegion(0), 0) == tile::CombinerKind::AddF;", "tile::resultKind(reduce->getRegion(0), 0) == tile::CombinerKind::AddF", "true",
-     "any reduction of factors is one")
-expr("gradients", ONLINE, "continued.insert(online.before).second ||", "continued.insert(online.before).second", "(continued.insert(online.before), true)", "two loops may go on with the sums of one")
 
 BLOCKS = "src/differentiate/ScheduledBlocks.cpp"
 expr("gradients", BLOCKS, "term.second % each.step == 0;", "term.second % each.step == 0", "true", "blocks may begin between multiples of the step")
@@ -488,5 +485,4 @@ expr("gradients", BLOCKS, "if (mask->size() > masks[chosen].size())", "mask->siz
 
 BOUNDS = "src/differentiate/Bounds.cpp"
 expr("gradients", BOUNDS, "if (isa<arith::SubIOp>(op) && b.place)", "isa<arith::SubIOp>(op) && b.place", "false", "bounds that fall count as rising")
-expr("gradients", BOUNDS, "(a.place && b.place && a.place != b.place))", "a.place != b.place", "false", "bounds may rise along two coordinates")
 expr("gradients", BOUNDS, "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0))", "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0)", "false", "bounds times a negative number count as rising")
