@@ -5,6 +5,8 @@ a gradient kernel). Whether a launch writes every element, and whether it stores
 is added to, stays NaN. If nothing is NaN, everything is stored by every launch with the same sizes, scalars and grid.
 """
 
+from .runtime.specialise import specialize_argument
+
 _LAUNCHES_BEFORE = 1  # with the same sizes: what is launched once is not tried
 _TRIES = 3  # values of a launch may be NaN themselves
 _KEPT = 1024
@@ -17,7 +19,7 @@ class WholeGradients:
         self._inputs = inputs
         self._tangents = {tangent for _, tangent, _ in kernel._tangents}
         self._constexprs = {param.name for param in kernel.params if param.is_constexpr}
-        self._params = {param.name for param in kernel.params}
+        self._params = {param.name: param for param in kernel.params}
         self._deciding = None  # scalars from which places follow, of all compiled kernels; None before the first
         self._known = {}  # key → frozenset of gradients, or how often it was launched and tried
 
@@ -32,8 +34,8 @@ class WholeGradients:
             elif hasattr(value, "untyped_storage"):
                 key.append((name, value.dtype, value.shape, value.stride(), value.device) if name in self._tangents else (name, value.dtype))
             elif isinstance(value, (bool, int, float)):
-                if name in self._deciding:
-                    key.append((name, type(value), value))
+                # A kernel that was compiled for what is known of a scalar (1, a multiple of 16) may not have it, and so not tell that it decides.
+                key.append((name, type(value), value) if name in self._deciding else (name, *specialize_argument(self._params[name], None, value)))
             else:
                 return None
         key = tuple(key)

@@ -11,7 +11,9 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -138,6 +140,8 @@ bool isFactor(Value value, OnlineLoop &online) {
 
 /// How a sum is passed on: by additions and one product with the factor. False for what is neither
 /// that nor independent of the maximum.
+/// A sum that the loop uses otherwise is none: its value in a round, relative to the final maximum,
+/// may underflow where it does not relative to the round's own.
 bool findSum(OnlineLoop &online, unsigned index) {
   scf::ForOp loop = online.loop;
   Value carried = online.carried(index), next = loop.getYieldedValues()[index];
@@ -147,7 +151,7 @@ bool findSum(OnlineLoop &online, unsigned index) {
   Rescaled sum{index, nullptr, 0, Value()};
   while (next != carried) {
     Operation *op = next.getDefiningOp();
-    if (!op || op->getBlock() != loop.getBody() ||
+    if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||
         !isa<arith::AddFOp, arith::MulFOp, tile::DotOp>(op))
       return false;
     int from = -1;
@@ -169,7 +173,7 @@ bool findSum(OnlineLoop &online, unsigned index) {
     }
     next = op->getOperand(unsigned(from));
   }
-  if (!sum.product)
+  if (!sum.product || !carried.hasOneUse())
     return false;
   online.sums.push_back(sum);
   return true;
@@ -213,10 +217,13 @@ struct Degree {
 
   /// a + times * b.
   static Degree sum(Kind kind, Degree a, const Degree &b, double times) {
-    for (const auto &[variable, multiple] : b.by)
-      a.by[variable] += times * multiple;
-    // Constants of kernels are rounded to fp32.
-    std::erase_if(a.by, [](const auto &each) { return std::abs(each.second) < 1e-6; });
+    for (const auto &[variable, multiple] : b.by) {
+      double before = a.by[variable], change = times * multiple;
+      a.by[variable] = before + change;
+      // Constants of kernels are rounded to fp32.
+      if (std::abs(before + change) <= 1e-6 * std::max(std::abs(before), std::abs(change)))
+        a.by.erase(variable);
+    }
     a.kind = a.by.empty() ? Same : kind;
     return a;
   }
@@ -350,7 +357,8 @@ private:
       return productOf(op, isa<arith::MulFOp>(op) ? 1.0 : -1.0);
     if (double base = logOfBase(op, /*ofPower=*/true); base && isOnly(0, Degree::Added))
       return Degree::sum(Degree::Factor, {}, operand(0), base);
-    if (double base = logOfBase(op, /*ofPower=*/false); base && isOnly(0, Degree::Factor))
+    if (double base = logOfBase(op, /*ofPower=*/false);
+        base && isOnly(0, Degree::Factor) && !isInRound)
       return Degree::sum(Degree::Added, {}, operand(0), 1.0 / base);
     return llvm::TypeSwitch<Operation *, std::optional<Degree>>(op)
         .Case([&](arith::SelectOp select) { return selected(select); })
@@ -383,6 +391,9 @@ private:
   std::optional<Degree> productOf(Operation *op, double power) const {
     Degree a = of(op->getOperand(0)), b = of(op->getOperand(1));
     if (a.kind == Degree::Unknown || b.kind == Degree::Unknown)
+      return std::nullopt;
+    // What is divided by may underflow relative to the final maximum.
+    if (power < 0 && isInRound && b.kind == Degree::Factor)
       return std::nullopt;
     if (a.kind != Degree::Added && b.kind != Degree::Added)
       return Degree::sum(Degree::Factor, a, b, power);
@@ -431,7 +442,10 @@ private:
     auto found = loops.find(loop);
     if (found != loops.end())
       beginOnline(found->second);
-    visit(*loop.getBody());
+    {
+      llvm::SaveAndRestore inRound(isInRound, isInRound || found != loops.end());
+      visit(*loop.getBody());
+    }
     if (found != loops.end())
       return endOnline(found->second);
     for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i)
@@ -511,6 +525,7 @@ private:
   llvm::DenseMap<Value, Degree> degrees;
   llvm::DenseMap<Operation *, Operation *> newMaximum;
   llvm::DenseSet<Operation *> rejected;
+  bool isInRound = false; ///< of a loop with a maximum
 };
 
 //===--- plain sums ---===//
@@ -577,8 +592,19 @@ private:
     Value logarithm = last.logOfBase == 1.0 ? math::LogOp::create(builder, loc, sum).getResult()
                                             : math::Log2Op::create(builder, loc, sum).getResult();
     Value moved = arith::AddFOp::create(builder, loc, base, logarithm);
+    Value maximum = base;
     base = arith::SelectOp::create(builder, loc, isSum, moved, base);
-    scale = arith::SelectOp::create(builder, loc, isSum, sum, constantOf(builder, loc, type, 1.0));
+    // Not the sum itself: beside a large maximum, as one of scores that a mask has made -1e9, its
+    // logarithm is rounded.
+    Value difference = arith::SubFOp::create(builder, loc, base, maximum);
+    Value factor = last.logOfBase == 1.0
+                       ? math::ExpOp::create(builder, loc, difference).getResult()
+                       : math::Exp2Op::create(builder, loc, difference).getResult();
+    Value lowest = constantOf(builder, loc, type, -std::numeric_limits<double>::infinity());
+    Value isNothing =
+        arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, maximum, lowest);
+    scale = arith::SelectOp::create(builder, loc, isNothing, constantOf(builder, loc, type, 1.0),
+                                    factor);
   }
 
   void writeSum(const OnlineLoop &online) {

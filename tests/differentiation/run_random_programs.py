@@ -2,9 +2,9 @@
 
     nice -n 19 python tests/differentiation/run_random_programs.py --programs 10000 --out /tmp/programs.jsonl
 
-Five kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
-some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), and products of matrices (test_random_products.py). Each is checked as the tests check it. One
-process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
+Six kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
+some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), products of matrices (test_random_products.py), and attention (test_random_attention.py).
+Each is checked as the tests check it. One process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
 with the same `--out` goes on where it ended. The summary counts passes, wrong programs and refusals by their reason; the exit code is 1 if
 any program is wrong.
 """
@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-KINDS = ("forward", "reverse", "any in reverse", "addresses", "products")
+KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention")
 
 
 def run(seed):
@@ -29,6 +29,7 @@ def run(seed):
     import jvp_check
     import nereid
     import test_random_addresses as addresses
+    import test_random_attention as attention
     import test_random_products as products
     import test_random_programs as programs
     kind = KINDS[seed % len(KINDS)]
@@ -36,8 +37,8 @@ def run(seed):
     if kind == "addresses":
         text = addresses.Writer(seed).program()
         given, grid = addresses.arguments(seed)
-    elif kind == "products":
-        text, has_axes = products.program(seed)
+    elif kind in ("products", "attention"):
+        text, has_axes = (products if kind == "products" else attention).program(seed)
     else:
         text = programs.program(seed, is_forward=kind != "reverse")
     try:
@@ -46,6 +47,8 @@ def run(seed):
             addresses.check(kernel, grid, given, seed)
         elif kind == "products":
             products.check(text, has_axes, seed)
+        elif kind == "attention":
+            attention.check(text, has_axes, seed)
         elif kind == "forward":
             jvp_check.check(kernel, (1, ), programs.arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), rtol=1e-4, atol=1e-5, single=5e-3, M=programs.M, N=programs.N)
         else:

@@ -29,14 +29,24 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
     m = tl.full([ROWS], -float("inf"), tl.float64)
     l = tl.zeros([ROWS], tl.float64)
     acc = tl.zeros([ROWS], tl.float64)
+    means = tl.zeros([ROWS], tl.float64)
     if KIND == "sink":
         m = tl.load(sink + row)
         l += 1.0
+    if KIND == "squares of sums before" or KIND == "squares of rescaled sums" or KIND == "begins with an input":
+        m = tl.zeros([ROWS], tl.float64)
+        l += 1.0
+        if KIND == "begins with an input":
+            acc = tl.load(sink + row)
     for k in range(0, n, BLOCK):
         at = k + tl.arange(0, BLOCK)
         s = tl.load(x + row[:, None] * n + at[None, :], mask=at[None, :] < n, other=-float("inf"))
         if KIND == "masked rows":
             s = tl.where((row % 3 > 0)[:, None], s, -float("inf"))
+        elif KIND == "rows of one number":
+            s = tl.where((row % 3 > 0)[:, None] | (at >= n)[None, :], s, -1e30)
+        elif KIND == "means of rounds before":
+            means += acc / tl.where(l > 0.0, l, 1.0)
         if KIND == "maximum of another block":
             new = tl.maximum(m, tl.max(s, 1) * 0.5)
         else:
@@ -55,19 +65,35 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
             alpha = tl.exp2(m - base)
             p = tl.exp2(s - base[:, None])
         v = tl.load(w + at, mask=at < n, other=0.0)
+        before = l
         l = l * alpha + tl.sum(p, 1)
         if KIND == "not homogeneous":
             acc = acc * alpha + tl.sum(p * v[None, :] + v[None, :], 1)
+        elif KIND == "squares of sums before":
+            acc = acc * alpha + tl.sum(p * v[None, :], 1) + 0.01 * before * before * tl.exp2(2.0 * m - new)
+        elif KIND == "squares of rescaled sums":
+            acc = acc * alpha + tl.sum(p * v[None, :], 1) + 0.01 * (before * alpha) * (before * alpha) * tl.exp2(new)
+        elif KIND == "quotients of a round":
+            acc = acc * alpha + tl.sum(p * v[None, :] * (p / tl.sum(p, 1)[:, None]), 1)
         else:
             acc = acc * alpha + tl.sum(p * v[None, :], 1)
         m = new
     l = tl.where(l == 0.0, 1.0, l)
     if KIND == "unscaled":
         tl.store(y + row, acc)
+    elif KIND == "sums behind":
+        total = tl.zeros([ROWS], tl.float64)
+        for i in range(n // 2):
+            total += acc * i
+        tl.store(y + row, total)
     elif KIND == "raw maximum":
         tl.store(y + row, acc / l + m)
     elif KIND == "wrong power":
         tl.store(y + row, acc / (l * l))
+    elif KIND == "little of the maximum":
+        tl.store(y + row, acc / l + 1e-7 * m)
+    elif KIND == "means of rounds before":
+        tl.store(y + row, acc / l + means)
     else:
         tl.store(y + row, acc / l)
     if KIND == "natural":
@@ -78,8 +104,10 @@ def online(x, w, y, extra, sink, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, KIN
         tl.store(extra + row, m + tl.log2(l))
 
 
-PLAIN = ("base 2", "natural", "masked rows", "maximum of another block")
-OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "wrong power")
+PLAIN = ("base 2", "natural", "masked rows", "rows of one number", "maximum of another block")
+OTHERS = ("sink", "two bases", "squares", "not homogeneous", "unscaled", "raw maximum", "little of the maximum", "wrong power", "means of rounds before", "squares of sums before",
+          "squares of rescaled sums", "quotients of a round", "begins with an input", "sums behind")
+WITH_SINK = ("sink", "begins with an input")
 
 
 def given(n):
@@ -92,12 +120,60 @@ def given(n):
 @pytest.mark.parametrize("kind", [*PLAIN, *OTHERS])
 def test_transpose_of_the_forward_derivative(kind, n):
     """Forward mode differentiates the loop as it is written."""
-    wrt = ("x", "w", "sink") if kind == "sink" else ("x", "w")
+    wrt = ("x", "w", "sink") if kind in WITH_SINK else ("x", "w")
     grad_check.check(online, (2, ), given(n), wrt, ("y", "extra"), begin=0.0, ROWS=4, BLOCK=8, KIND=kind)
 
 
+@pytest.mark.parametrize("kind", ["means of rounds before", "quotients of a round", *PLAIN[:4]])
+def test_scores_that_are_far_apart(kind):
+    """What is near a round's maximum may be nothing beside the final one, and no divisor then."""
+    arguments = given(29)
+    arguments["x"] += 1000.0 * (torch.arange(29) // 8)
+    grad_check.check(online, (2, ), arguments, ("x", "w"), ("y", "extra"), begin=0.0, ROWS=4, BLOCK=8, KIND=kind)
+
+
+@pytest.mark.parametrize("masked", [-1e4, -1e6, -1e9, -3e38])
+def test_rows_of_one_number_in_single_precision(masked):
+    """Rows whose scores all are what a mask has written have equal weights. Beside such a maximum the logarithm of the sum is rounded."""
+    heads, length, D = 2, 48, 16
+    q, k, v, dout = (heads_of(heads, length, D, torch.float32) for _ in range(4))
+    found = [torch.full_like(each[0], float("nan")) for each in (q, k, v)]
+    nereid.grad(masked_by_numbers, ("Q", "K", "V"), "Out").backward[(3, heads)](q[0], k[0], v[0], torch.empty_like(q[0]), length, masked, dQ=found[0], dK=found[1], dV=found[2],
+                                                                             dOut=dout[0], BM=16, BN=16, D=D)
+    leaves = [each.double().requires_grad_() for each in (q, k, v)]
+    rows, keys = torch.arange(length)[:, None], torch.arange(length)[None]
+    scores = torch.where((rows >= keys) & (rows % 3 > 0), leaves[0] @ leaves[1].transpose(-1, -2) * D**-0.5, torch.tensor(masked, dtype=torch.float64))
+    (scores.softmax(-1) @ leaves[2]).backward(dout.double())
+    near([each[None] for each in found], [leaf.grad for leaf in leaves], torch.float32)
+
+
+@nereid.jit
+def masked_by_numbers(Q, K, V, Out, length, masked, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    head = tl.program_id(1) * length * D
+    d = tl.arange(0, D)
+    q = tl.load(Q + head + rows[:, None] * D + d[None, :], mask=rows[:, None] < length, other=0.0)
+    m = tl.full([BM], -float("inf"), tl.float32)
+    l = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    for j in range(0, length, BN):
+        at = j + tl.arange(0, BN)
+        k = tl.load(K + head + at[:, None] * D + d[None, :], mask=at[:, None] < length, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * 0.25
+        s = tl.where((rows[:, None] >= at[None, :]) & (rows % 3 > 0)[:, None], s, masked)
+        s = tl.where(at[None, :] < length, s, -float("inf"))
+        new = tl.maximum(m, tl.max(s, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(s - new[:, None])
+        l = l * alpha + tl.sum(p, 1)
+        v = tl.load(V + head + at[:, None] * D + d[None, :], mask=at[:, None] < length, other=0.0)
+        acc = tl.dot(p, v, acc * alpha[:, None], input_precision="ieee")
+        m = new
+    tl.store(Out + head + rows[:, None] * D + d[None, :], acc / l[:, None], mask=rows[:, None] < length)
+
+
 def loops(kind):
-    arguments, wrt = given(29), ("x", "sink") if kind == "sink" else ("x", )
+    arguments, wrt = given(29), ("x", "sink") if kind in WITH_SINK else ("x", )
     gradients = {f"d{name}": arguments[name] for name in (*wrt, "y", "extra")}
     compiled = nereid.grad(online, wrt, ("y", "extra")).backward.warmup(**arguments, **gradients, grid=(1, ), ROWS=4, BLOCK=8, KIND=kind)
     return compiled.asm["tile"].count("scf.for")
@@ -281,6 +357,7 @@ def test_backward_makes_both_launches():
 def falling(x, w, y, n, N: tl.constexpr, KIND: tl.constexpr):
     """y[row] = sum of x * w[row] over blocks before a bound that differs between rows."""
     row = tl.program_id(0)
+    batch = tl.program_id(1)
     at = tl.arange(0, N)
     acc = tl.zeros((N, ), tl.float64)
     if KIND == "falls":
@@ -292,27 +369,38 @@ def falling(x, w, y, n, N: tl.constexpr, KIND: tl.constexpr):
     elif KIND == "rises":
         lower = row * N
         end = tl.minimum(row * 2 * N + N, n)
+    elif KIND == "two coordinates":
+        lower = 0
+        end = tl.minimum((row + batch) * N, n)
+    elif KIND == "times a negative number":
+        lower = 0
+        end = n + row * (0 - N)
     else:  # below zero, where there are no blocks
         lower = row * N - 2 * N
         end = n
     for k in range(lower, end, N):
-        acc += tl.load(x + tl.program_id(1) * n + k + at, mask=(k + at < n) & (k + at >= 0)) * tl.load(w + row)
-    tl.store(y + (tl.program_id(1) * tl.num_programs(0) + row) * N + at, acc)
+        acc += tl.load(x + batch * n + k + at, mask=k + at < n) * tl.load(w + row)
+    tl.store(y + (batch * tl.num_programs(0) + row) * N + at, acc)
 
 
-@pytest.mark.parametrize("kind", ["rises", "falls", "starts between blocks", "below zero"])
+@pytest.mark.parametrize("kind", ["rises", "falls", "starts between blocks", "two coordinates", "times a negative number", "below zero"])
 def test_bounds(kind):
+    """Of the kernel itself: `backward` would take partial sums."""
     N, n, rows, batches = 8, 45, 6, 3
-    x, w, dy = jvp_check.random(batches, n), jvp_check.random(rows), jvp_check.random(batches, rows, N)
-    found = grad_check.gradients(falling, (rows, batches), dict(x=x, w=w, y=torch.zeros_like(dy), n=n), ("x", ), ("y", ), dict(y=dy), N=N, KIND=kind)
-    expected = torch.zeros_like(x)
+    before = 16  # what lies before the tensor is read as well
+    memory, w, dy = jvp_check.random(before + batches * n), jvp_check.random(rows), jvp_check.random(batches, rows, N)
+    found, expected = torch.zeros_like(memory), torch.zeros_like(memory)
+    gradient = nereid.grad(falling, "x", "y").backward.kernel
+    gradient[(rows, batches)](memory[before:], w, torch.zeros_like(dy), n, dy=dy, dx=found[before:], N=N, KIND=kind)
+    assert ("has a transposed schedule" in _explained((compiled, 0) for compiled in gradient._kernels())) == (kind in ("rises", "below zero"))
     for row in range(rows):
-        lower, end = {"falls": (0, n - row * N), "starts between blocks": (row * 4, n), "rises": (row * N, min(row * 16 + 8, n)), "below zero": (row * N - 16, n)}[kind]
-        for k in range(lower, end, N):
-            for i in range(N):
-                if 0 <= k + i < n:
-                    expected[:, k + i] += dy[:, row, i] * w[row]
-    torch.testing.assert_close(found["x"], expected, rtol=1e-10, atol=1e-10)
+        for batch in range(batches):
+            lower, end = {"starts between blocks": (row * 4, n), "rises": (row * N, min(row * 16 + 8, n)), "below zero": (row * N - before, n),
+                          "two coordinates": (0, min((row + batch) * N, n))}.get(kind, (0, n - row * N))
+            for k in range(lower, end, N):
+                for i in range(min(N, n - k)):
+                    expected[before + batch * n + k + i] += dy[batch, row, i] * w[row]
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_code_for_gpus():

@@ -78,9 +78,41 @@ def test_what_is_not_written_is_cleared(target):
 def test_scalars_that_decide_no_place(target):
     """A seed and a factor change in every step: they are no part of what is remembered."""
     launch = Launches(target, torch.bfloat16)
-    for seed in range(8):
+    for seed in (3, 5, 0, 16, 1, 2, 32, 7, 6, 48):
         launch(4, 8, seed=seed, scale=1.0 / (1 + seed))
-    assert len(launch.gradient.backward._whole._known) == 1 and launch.whole == [frozenset({"dx"})]
+    known = launch.gradient.backward._whole._known  # a key for each class of values that kernels are compiled for: multiples of 16, 1, others
+    assert len(known) == 3 and launch.whole == [frozenset({"dx"})] * 2
+
+
+@nereid.jit
+def flagged(x, y, flag, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """Whether it reads follows from a scalar: what is known of it at compile time may answer that."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if KIND == "sign":
+        reads = flag > 0
+    elif KIND == "one":
+        reads = flag == 1
+    elif KIND == "multiple":
+        reads = flag % 16 == 0
+    else:
+        reads = (flag == 1) | (flag % 16 == 0)
+    if reads:
+        value = tl.load(x + i)
+        tl.store(y + i, value * value)
+
+
+@pytest.mark.parametrize("kind", ["sign", "one", "multiple", "either"])
+@pytest.mark.parametrize("first", [1, 16, 5, 0, -3, 1 << 40])
+def test_scalars_that_a_first_kernel_does_not_have(target, kind, first):
+    """A kernel compiled for the value 1, or for multiples of 16, may not say that the scalar decides: a launch with another value is another key."""
+    x, dy = jvp_check.random(16).float().to(target), jvp_check.random(16).float().to(target)
+    for second in (0, 1, 5, 48, -3, 1 << 40):
+        gradient = nereid.grad(flagged, "x", "y")
+        for flag in (*4 * (first, ), *4 * (second, )):
+            dx = torch.full_like(x, float("nan"))
+            gradient.backward[(2, )](x, torch.empty_like(x), flag, dy=dy, dx=dx, KIND=kind, BLOCK=8)
+            reads = {"sign": flag > 0, "one": flag == 1, "multiple": flag % 16 == 0, "either": flag == 1 or flag % 16 == 0}[kind]
+            torch.testing.assert_close(dx, 2 * x * dy if reads else torch.zeros_like(x))
 
 
 def test_programs_that_add_to_the_same(target):

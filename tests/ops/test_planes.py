@@ -139,3 +139,13 @@ def test_repeated_calls(target):
             with pytest.raises(RuntimeError, match="17"):
                 aten._embedding_bag(torch.zeros(10, 40), torch.tensor([0, 1, 2, 3, 4, 5, 6, 17]), torch.tensor([0, 3, 3, 5]), False, 2)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_factors_of_nearest_elements_whose_sizes_stay_or_double(rank, channels, target):
+    """Which of ATen's CPU kernels ignore them depends on the rank, and of volumes on the order and number of channels."""
+    for form in [torch.contiguous_format, *[[], [torch.channels_last], [torch.channels_last_3d]][rank - 1]]:
+        x = torch.arange(channels * 3**rank, dtype=torch.float32, device=target).view(1, channels, *[3] * rank).contiguous(memory_format=form)
+        for factor in (1.0, 1.3, 2.0, 2.3):
+            compare_call(lambda x: torch.nn.functional.interpolate(x, scale_factor=factor, mode="nearest", recompute_scale_factor=False), x, only=f"upsample_nearest{rank}d")

@@ -460,3 +460,29 @@ MERGE = "src/differentiate/MergeLoads.cpp"
 skip("gradients", MERGE, "load.getMaskMutable().assign(runs);", "loops without rounds read")
 expr("gradients", MERGE, "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getPtr()), pointer(load.getOther())",
      "loads with different masks are one")
+
+ONLINE = "src/differentiate/OnlineSums.cpp"
+expr("gradients", ONLINE, "if (!sum.product || !carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that a round uses before it rescales them are plain")
+expr("gradients", ONLINE, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that a round uses after it rescales them are plain")
+expr("gradients", ONLINE, "if (sum.product || !isFactor(factor, online))", "!isFactor(factor, online)", "false", "any factor rescales to the maximum")
+expr("gradients", ONLINE, "1e-6 * std::max(std::abs(before), std::abs(change))", "1e-6 * std::max(std::abs(before), std::abs(change))", "1e-6", "a small multiple of the maximum is none")
+expr("gradients", ONLINE, "if (power < 0 && isInRound && b.kind == Degree::Factor)", "isInRound", "false", "a round divides by what may vanish beside the final maximum")
+expr("gradients", ONLINE, "return Degree::sum(Degree::Factor, a, b, power);\n    bool", "a, b, power", "a, b, 1.0", "a quotient has the powers of a product")
+expr("gradients", ONLINE, "return left;\n    for", "left", "Degree()", "sums of factors have none")
+expr("gradients", ONLINE, "if (!begin.isSameAs(end) || begin.kind == Degree::Unknown) {", "!begin.isSameAs(end)", "false", "what a loop carries may begin to depend on the maximum")
+expr("gradients", ONLINE, ": begin.kind == Degree::Same && !activity.hasTangent(maximum);", "!activity.hasTangent(maximum)", "true", "a maximum may begin with an input")
+expr("gradients", ONLINE, "isKnown &= of(init).kind == Degree::Same && !activity.hasTangent(init);", "!activity.hasTangent(init)", "true", "a sum may begin with an input")
+expr("gradients", ONLINE, "builder, loc, isNothing, constantOf(builder, loc, type, 1.0),\n                                    factor", "factor", "sum", "the scale is the sum, not what the rounded logarithm says")
+
+BLOCKS = "src/differentiate/ScheduledBlocks.cpp"
+expr("gradients", BLOCKS, "term.second % each.step == 0;", "term.second % each.step == 0", "true", "blocks may begin between multiples of the step")
+expr("gradients", BLOCKS, "Value up = arith::AddIOp::create(builder, loc, end, number(builder, loc, each.step - 1));", "each.step - 1", "int64_t(0)", "the last block, which is not whole, has no owner")
+expr("gradients", BLOCKS, "Value end = differs(lower) ? firstBehind(lower, Predicate::sgt)", "Predicate::sgt", "Predicate::sge", "the tile that begins with a block does not read it")
+expr("gradients", BLOCKS, "Value begin = differs(upper) ? firstBehind(upper, Predicate::sgt)", "Predicate::sgt", "Predicate::sge", "a tile that ends before a block reads it")
+expr("gradients", BLOCKS, "if (!isOfBlock(conjunct, each.owner.shared) || !llvm::is_contained(masks[chosen], conjunct))", "!isOfBlock(conjunct, each.owner.shared)", "false", "masks may differ between tiles")
+expr("gradients", BLOCKS, "if (address && (address->base != own->base || address->terms != own->terms))", "address->terms != own->terms", "false", "loops may read blocks at other places")
+expr("gradients", BLOCKS, "if (mask->size() > masks[chosen].size())", "mask->size() > masks[chosen].size()", "mask->size() < masks[chosen].size()", "blocks are stored with the mask of whole ones")
+
+BOUNDS = "src/differentiate/Bounds.cpp"
+expr("gradients", BOUNDS, "if (isa<arith::SubIOp>(op) && b.place)", "isa<arith::SubIOp>(op) && b.place", "false", "bounds that fall count as rising")
+expr("gradients", BOUNDS, "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0))", "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0)", "false", "bounds times a negative number count as rising")

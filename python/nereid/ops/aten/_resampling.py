@@ -44,7 +44,7 @@ def resample(kind, out, x, bounds, *, divisor=0, **options):
 
 
 def pick(out, x, mode, scales):
-    """Writes the nearest elements of `x` to `out`; dtypes of any kind, else as `resample`. mode: "nearest" or "exact"."""
+    """Writes the nearest elements of `x` to `out`; dtypes of any kind, else as `resample`. mode: "nearest", "factor" or "exact"."""
     arguments, items = _tables("upsample", out, x, [1] * (out.dim() - 2), COMPUTE[torch.float32], mode=mode, scales=scales), product(out.shape[:-1])
     programs, share = programs_of(items, out.device)
     # Powers of two, so that no place is rounded.

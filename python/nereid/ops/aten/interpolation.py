@@ -89,8 +89,9 @@ def _nearest(exact, rank):
         if type(results) is Native:
             return results
         out, scales = results[0], _scales(values, x.shape[2:], sizes, True)
-        if by_lines(x.device) and not channels_last(out, x):
-            pick(bits(out), bits(x), "exact" if exact else "nearest", scales)
+        # ATen's kernel for any strides, which takes planes never and volumes of fewer than 4 channels always, uses the factors of sizes that stay or double, too.
+        if by_lines(x.device) and (not channels_last(out, x) or (rank == 3 and x.shape[1] < 4)):
+            pick(bits(out), bits(x), "exact" if exact else "nearest" if rank == 2 else "factor", scales)
             return out
         launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
             "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),

@@ -2,7 +2,7 @@
 
 Backward steps add up, for each element of the input, what it gives to elements of the output: no atomics.
 
-MODE is "nearest", "exact" (nearest to the centre), "linear" or "cubic" (Keys 1981, "Cubic convolution interpolation", with a = -0.75). Filters are "linear", "cubic" (a = -0.5)
+MODE is "nearest" (sizes that stay or double ignore the factor), "factor" (nearest, by the factor alone), "exact" (nearest to the centre), "linear" or "cubic" (Keys 1981, "Cubic convolution interpolation", with a = -0.75). Filters are "linear", "cubic" (a = -0.5)
 or "lanczos" (of three lobes): they are stretched where the output is smaller, so that every element of the input counts.
 """
 
@@ -16,7 +16,7 @@ from .planes import known, located, numbers, offset, place_in
 @nereid.constexpr_function
 def taps(mode, absent):
     """How many places along a dimension give to one of the output."""
-    return 1 if absent else {"nearest": 1, "exact": 1, "linear": 2, "cubic": 4}[mode]
+    return 1 if absent else {"nearest": 1, "factor": 1, "exact": 1, "linear": 2, "cubic": 4}[mode]
 
 
 @nereid.jit
@@ -102,6 +102,8 @@ def tap(o, size, outputs, scale, T: tl.constexpr, MODE: tl.constexpr, ALIGNED: t
     elif MODE == "cubic":
         low, part = cubic_place(o, size, scale, ALIGNED, COMPUTE)
         return tl.minimum(tl.maximum(low - 1 + T, 0), size - 1), cubic(part, T)
+    elif MODE == "factor":
+        return tl.minimum(tl.floor(o.to(tl.float32) * scale.to(tl.float32)).to(tl.int64), size - 1), 1.0
     else:
         return nearest(o, size, outputs, scale, MODE == "exact"), 1.0
 
