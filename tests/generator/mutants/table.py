@@ -460,3 +460,14 @@ MERGE = "src/differentiate/MergeLoads.cpp"
 skip("gradients", MERGE, "load.getMaskMutable().assign(runs);", "loops without rounds read")
 expr("gradients", MERGE, "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getMask()), pointer(load.getOther())", "pointer(load.getPtr()), pointer(load.getOther())",
      "loads with different masks are one")
+
+# Gradients again, at the end so that the numbers of the other bugs stay.
+expr("gradients", OWNERSHIP, "return visit(loop.getLowerBound()) && visit(loop.getUpperBound()) && visit(loop.getStep());", "visit(loop.getUpperBound())", "true",
+     "places do not follow from memory where the number of rounds does")
+expr("gradients", OWNERSHIP, "(i < 0 || (visit(loop.getInitArgs()[i]) && visit(loop.getYieldedValues()[i])));", "visit(loop.getYieldedValues()[i])", "true",
+     "places do not follow from memory that a loop adds to them")
+
+ONLINE = "src/differentiate/OnlineSums.cpp"
+expr("gradients", ONLINE, "if (dims[reduce.getAxis()] >= 0)", "dims[reduce.getAxis()] >= 0", "false", "sums over rows have the factor of one row")
+expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != multiple.dims", "false", "the maximum of a row and that of a column are taken for one")
+expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")
