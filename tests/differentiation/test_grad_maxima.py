@@ -122,3 +122,32 @@ def test_second_derivative():
     dx, = torch.autograd.grad(wide.softmax(1), wide, dy, create_graph=True)
     expected, = torch.autograd.grad(dx, wide, s)
     torch.testing.assert_close(found, expected)
+
+
+@nereid.jit
+def online_rows(x, y, n, ROWS: tl.constexpr, BLOCK: tl.constexpr, MIXED: tl.constexpr):
+    """An online softmax of several rows, whose sums are divided row by row, or added up over the rows first."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    m = tl.full([ROWS], -float("inf"), tl.float64)
+    total = tl.zeros([ROWS], tl.float64)
+    weighted = tl.zeros([ROWS], tl.float64)
+    for k in range(0, n, BLOCK):
+        i = k + tl.arange(0, BLOCK)
+        s = tl.load(x + row[:, None] * n + i[None, :], mask=(i < n)[None, :], other=-float("inf"))
+        new = tl.maximum(m, tl.max(s, 1))
+        alpha = tl.exp(m - new)
+        p = tl.exp(s - new[:, None])
+        total = total * alpha + tl.sum(p, 1)
+        weighted = weighted * alpha + tl.sum(p * i[None, :], 1)
+        m = new
+    if MIXED:
+        tl.store(y + tl.program_id(0), tl.sum(weighted, 0) / tl.sum(total, 0))
+    else:
+        tl.store(y + row, weighted / total)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_rows_of_an_online_softmax(mixed):
+    """Each row has a maximum of its own: what is summed over rows has no common factor, and so depends on the maxima."""
+    arguments = dict(x=jvp_check.random(8, 5), y=torch.zeros(2 if mixed else 8, dtype=torch.float64), n=5)
+    grad_check.check(online_rows, (2, ), arguments, ("x", ), ("y", ), ROWS=4, BLOCK=4, MIXED=mixed)
