@@ -206,7 +206,8 @@ def test_rows_are_accessed_in_vectors(row, is_vector):
     """The launcher's rows begin at multiples of 16 elements, and the kernel is compiled for that. Else elements were accessed one by one, those of tensors in the same layout as well."""
     x, w = torch.zeros(8, 4096, dtype=torch.bfloat16), torch.zeros(4096, dtype=torch.bfloat16)
     kernel = type(nereid.grad(weighted, "x", "y").backward.kernel)._of(weighted, (("x", "dx", 1), ("w", "dw", 5), ("y", "dy", 2)), True)
-    ptx = kernel.warmup(x, w, x, 4096, x, torch.zeros(4, row), x, row, 8, 1, 1, BLOCK=4096, grid=(4, ), target="cuda:90").asm["ptx"]
+    given = dict(x=x, w=w, y=x, n=4096, dx=x, dw=torch.zeros(4, row), dy=x, dw_row=row, programs_0=8, programs_1=1, programs_2=1)
+    ptx = kernel.warmup(**given, BLOCK=4096, grid=(4, ), target="cuda:90").asm["ptx"]
     accesses = set(re.findall(r"(?:ld|st)\.global[a-z0-9.:_]*", ptx))
     assert accesses and all(".v4.b32" in access for access in accesses) == is_vector, accesses
 
