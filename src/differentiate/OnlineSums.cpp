@@ -544,7 +544,8 @@ private:
     Value maximum = loop.getInitArgs()[online.maximum];
     Degree begin = of(maximum);
     const OnlineLoop *before = nullptr;
-    if (begin.kind == Degree::Added && begin.by.size() == 1 && begin.by.begin()->second.times == 1.0)
+    if (begin.kind == Degree::Added && begin.by.size() == 1 &&
+        begin.by.begin()->second.times == 1.0)
       for (auto &[op, other] : loops)
         if (op == begin.by.begin()->first && op->getBlock() == loop->getBlock() &&
             maximum == op->getResult(other.maximum)) {
@@ -557,12 +558,13 @@ private:
       Value init = loop.getInitArgs()[sum.index];
       std::optional<double> number = floatConstant(init);
       if (before)
-        isKnown &= (number && *number == 0.0) ||
-                   of(init).isSameAs(
-                       factor(scf::ForOp(before->loop), -before->logOfBase, dimsOf(sum)));
+        isKnown &=
+            (number && *number == 0.0) ||
+            of(init).isSameAs(factor(scf::ForOp(before->loop), -before->logOfBase, dimsOf(sum)));
       else
         isKnown &= of(init).kind == Degree::Same && !activity.hasTangent(init);
-      set(online.carried(sum.index), factor(variableBefore(online), -online.logOfBase, dimsOf(sum)));
+      set(online.carried(sum.index),
+          factor(variableBefore(online), -online.logOfBase, dimsOf(sum)));
     }
     if (!isKnown) {
       rejected.insert(loop);

@@ -16,8 +16,8 @@ namespace nereid::gpu {
 /// and the like.
 llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 
-/// Moves loads of a gradient kernel (with the attribute `tile.gradients`) in front of the reductions
-/// before them, as far as registers allow.
+/// Moves loads of a gradient kernel (with the attribute `tile.gradients`) in front of the
+/// reductions before them, as far as registers allow.
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on
