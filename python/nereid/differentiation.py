@@ -89,7 +89,9 @@ class Derivative(JITFunction):
                                            of is not None and of.do_not_specialize, of is not None and of.do_not_specialize_on_alignment,
                                            kernel.__globals__))
         for name in _launch_parameters(tangents):
-            self.params.append(KernelParam(len(self.params), Param(name, _EMPTY, _EMPTY), True, True, kernel.__globals__))
+            # A kernel that knows of the rows' alignment accesses several elements at once.
+            unspecialized = not name.endswith("_row")
+            self.params.append(KernelParam(len(self.params), Param(name, _EMPTY, _EMPTY), unspecialized, unspecialized, kernel.__globals__))
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks = _Hooks(self)
         self._build()  # finds mistakes now, not at the first launch

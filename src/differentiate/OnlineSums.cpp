@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -212,14 +213,27 @@ std::optional<OnlineLoop> onlineLoop(scf::ForOp loop, const Activity &activity) 
 /// How a value changes with the maxima, each a variable: by a multiple of them that is added, or by
 /// a power of e that it is multiplied by, with this multiple as its exponent.
 struct Degree {
-  enum Kind : uint8_t { Same, Added, Factor, Unknown } kind = Same;
-  std::map<const void *, double> by;
+  /// Of each dimension of the value, along which of the maximum's it runs; -1 where the elements
+  /// along it have the same maximum.
+  using Dims = SmallVector<int, 4>;
+  struct Multiple {
+    double times;
+    Dims dims;
+  };
 
-  /// a + times * b.
+  enum Kind : uint8_t { Same, Added, Factor, Unknown } kind = Same;
+  std::map<const void *, Multiple> by;
+
+  /// a + times * b. Unknown where elements of the two at one place have different maxima.
   static Degree sum(Kind kind, Degree a, const Degree &b, double times) {
     for (const auto &[variable, multiple] : b.by) {
-      double before = a.by[variable], change = times * multiple;
-      a.by[variable] = before + change;
+      Multiple &known = a.by.try_emplace(variable, Multiple{0.0, multiple.dims}).first->second;
+      if (known.dims != multiple.dims) {
+        a.addUnknown(b);
+        return a;
+      }
+      double before = known.times, change = times * multiple.times;
+      known.times = before + change;
       // Constants of kernels are rounded to fp32.
       if (std::abs(before + change) <= 1e-6 * std::max(std::abs(before), std::abs(change)))
         a.by.erase(variable);
@@ -227,17 +241,66 @@ struct Degree {
     a.kind = a.by.empty() ? Same : kind;
     return a;
   }
+  /// Of what is computed also from a value with this degree, in a way that is not known.
+  void addUnknown(const Degree &other) {
+    kind = Unknown;
+    for (const auto &[variable, multiple] : other.by)
+      by.try_emplace(variable, multiple);
+  }
   bool isSameAs(const Degree &other) const {
     return kind == other.kind && sum(kind, *this, other, -1.0).by.empty();
   }
+  /// With other dimensions; nothing where `move` knows none.
+  std::optional<Degree> moved(llvm::function_ref<std::optional<Dims>(const Dims &)> move) const {
+    Degree result = *this;
+    for (auto &[variable, multiple] : result.by) {
+      std::optional<Dims> dims = kind == Unknown ? Dims() : move(multiple.dims);
+      if (!dims)
+        return std::nullopt;
+      multiple.dims = *dims;
+    }
+    return result;
+  }
 };
+
+/// Of a maximum itself.
+Degree::Dims ownDims(Type type) {
+  Degree::Dims dims;
+  for (auto [dim, size] : llvm::enumerate(tile::shapeOf(type)))
+    dims.push_back(size == 1 ? -1 : int(dim));
+  return dims;
+}
+
+/// Of the result of an operation that only moves elements, or repeats them.
+std::optional<Degree::Dims> movedDims(Operation *op, const Degree::Dims &dims) {
+  ArrayRef<int64_t> to = tile::shapeOf(op->getResult(0).getType());
+  if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
+    Degree::Dims result(dims);
+    result.insert(result.begin() + expand.getAxis(), -1);
+    return result;
+  }
+  if (auto trans = dyn_cast<tile::TransOp>(op)) {
+    Degree::Dims result;
+    for (int32_t from : trans.getOrder())
+      result.push_back(dims[from]);
+    return result;
+  }
+  if (isa<tile::BroadcastOp>(op)) // along a dimension of size 1 there is one maximum
+    return dims;
+  // A splat, or a block in another order.
+  if (llvm::any_of(dims, [](int dim) { return dim >= 0; }))
+    return std::nullopt;
+  return Degree::Dims(to.size(), -1);
+}
 
 class Degrees {
 public:
   using Loops = std::map<Operation *, OnlineLoop>;
-  Degrees(Loops &loops, const Activity &activity) : loops(loops), activity(activity) {}
+  using Maxima = llvm::SetVector<Operation *>;
+  Degrees(Loops &loops, const Maxima &maxima, const Activity &activity)
+      : loops(loops), maxima(maxima), activity(activity) {}
 
-  /// Loops whose maximum the kernel's results depend on, as far as is known.
+  /// Loops whose maximum the kernel's results depend on, and other maxima, as far as is known.
   llvm::DenseSet<Operation *> run(func::FuncOp kernel) {
     for (auto &[op, loop] : loops)
       loop.before = nullptr;
@@ -264,10 +327,14 @@ private:
   }
 
   void reject(const Degree &degree) {
-    for (const auto &[variable, multiple] : degree.by)
+    for (const auto &[variable, multiple] : degree.by) {
       for (auto &[op, online] : loops)
         if (variable == op || variable == variableBefore(online))
           rejected.insert(op);
+      for (Operation *op : maxima)
+        if (variable == op)
+          rejected.insert(op);
+    }
   }
 
   void rejectAll(Operation *op) {
@@ -291,6 +358,11 @@ private:
       return rejectAll(op);
     if (auto found = newMaximum.find(op); found != newMaximum.end())
       return visitMaximum(op, found->second);
+    if (maxima.contains(op)) {
+      for (Value operand : op->getOperands())
+        reject(of(operand));
+      return set(op->getResult(0), variable(op, op->getResult(0).getType()));
+    }
     if (llvm::all_of(op->getOperands(), [&](Value v) { return of(v).kind == Degree::Same; }))
       return;
     if (op->getNumResults() == 0)
@@ -299,10 +371,9 @@ private:
     if (degree)
       return set(op->getResult(0), *degree);
     // Nothing is known of what it gives; that matters where it is used.
-    Degree unknown{Degree::Unknown, {}};
+    Degree unknown;
     for (Value operand : op->getOperands())
-      for (const auto &[variable, multiple] : of(operand).by)
-        unknown.by[variable] = 1.0;
+      unknown.addUnknown(of(operand));
     std::optional<Access> access = accessOf(op);
     if (access && access->stored)
       reject(unknown);
@@ -316,7 +387,7 @@ private:
     for (Value operand : op->getOperands())
       if (operand != carried)
         reject(of(operand));
-    set(op->getResult(0), {Degree::Added, {{loop, 1.0}}});
+    set(op->getResult(0), variable(loop, op->getResult(0).getType()));
   }
 
   /// What is stored where no gradient is given for it does not matter.
@@ -346,7 +417,9 @@ private:
   std::optional<Degree> resultOf(Operation *op) const {
     auto operand = [&](unsigned i) { return of(op->getOperand(i)); };
     auto isOnly = [&](unsigned i, Degree::Kind kind) { return operand(i).kind == kind; };
-    if (isSpread(op) || isa<tile::TransOp, tile::ReshapeOp, arith::ExtFOp, arith::TruncFOp>(op))
+    if (isSpread(op) || isa<tile::TransOp, tile::ReshapeOp>(op))
+      return operand(0).moved([&](const Degree::Dims &dims) { return movedDims(op, dims); });
+    if (isa<arith::ExtFOp, arith::TruncFOp>(op))
       return operand(0);
     if (isa<arith::NegFOp>(op))
       return isOnly(0, Degree::Added) ? Degree::sum(Degree::Added, {}, operand(0), -1.0)
@@ -367,14 +440,31 @@ private:
           if (a.kind == Degree::Added || a.kind == Degree::Unknown || b.kind == Degree::Added ||
               b.kind == Degree::Unknown)
             return std::nullopt;
-          Degree product = Degree::sum(Degree::Factor, a, b, 1.0);
+          // Along the dimension that is summed there must be one maximum.
+          auto without = [](const Degree &of, size_t fromEnd) {
+            return of.moved([=](const Degree::Dims &dims) {
+              return dims[dims.size() - fromEnd] < 0 ? std::optional(dims) : std::nullopt;
+            });
+          };
+          std::optional<Degree> rows = without(a, 1), columns = without(b, 2);
+          if (!rows || !columns)
+            return std::nullopt;
+          Degree product = Degree::sum(Degree::Factor, *rows, *columns, 1.0);
           std::optional<double> number = floatConstant(dot.getC());
           return product.isSameAs(c) || (number && *number == 0.0) ? std::optional(product)
                                                                    : std::nullopt;
         })
         .Case([&](tile::ReduceOp reduce) -> std::optional<Degree> {
           bool isSum = tile::resultKind(reduce->getRegion(0), 0) == tile::CombinerKind::AddF;
-          return isSum && isOnly(0, Degree::Factor) ? std::optional(operand(0)) : std::nullopt;
+          if (!isSum || !isOnly(0, Degree::Factor))
+            return std::nullopt;
+          return operand(0).moved([&](const Degree::Dims &dims) -> std::optional<Degree::Dims> {
+            if (dims[reduce.getAxis()] >= 0)
+              return std::nullopt; // a sum of elements with factors of their own has none
+            Degree::Dims rest(dims);
+            rest.erase(rest.begin() + reduce.getAxis());
+            return rest;
+          });
         })
         .Default(std::nullopt);
   }
@@ -467,7 +557,8 @@ private:
     Value maximum = loop.getInitArgs()[online.maximum];
     Degree begin = of(maximum);
     const OnlineLoop *before = nullptr;
-    if (begin.kind == Degree::Added && begin.by.size() == 1 && begin.by.begin()->second == 1.0)
+    if (begin.kind == Degree::Added && begin.by.size() == 1 &&
+        begin.by.begin()->second.times == 1.0)
       for (auto &[op, other] : loops)
         if (op == begin.by.begin()->first && op->getBlock() == loop->getBlock() &&
             maximum == op->getResult(other.maximum)) {
@@ -480,17 +571,19 @@ private:
       Value init = loop.getInitArgs()[sum.index];
       std::optional<double> number = floatConstant(init);
       if (before)
-        isKnown &= (number && *number == 0.0) ||
-                   of(init).isSameAs(factor(before->loop, -before->logOfBase));
+        isKnown &=
+            (number && *number == 0.0) ||
+            of(init).isSameAs(factor(scf::ForOp(before->loop), -before->logOfBase, dimsOf(sum)));
       else
         isKnown &= of(init).kind == Degree::Same && !activity.hasTangent(init);
-      set(online.carried(sum.index), factor(variableBefore(online), -online.logOfBase));
+      set(online.carried(sum.index),
+          factor(variableBefore(online), -online.logOfBase, dimsOf(sum)));
     }
     if (!isKnown) {
       rejected.insert(loop);
       reject(begin);
     }
-    set(online.carried(online.maximum), {Degree::Added, {{variableBefore(online), 1.0}}});
+    set(online.carried(online.maximum), variable(variableBefore(online), maximum.getType()));
     if (isKnown)
       newMaximum[online.next] = loop;
   }
@@ -498,11 +591,11 @@ private:
   void endOnline(const OnlineLoop &online) {
     scf::ForOp loop = online.loop;
     for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i) {
-      auto isHere = [&](const Rescaled &sum) { return sum.index == i; };
+      auto sum = llvm::find_if(online.sums, [&](const Rescaled &each) { return each.index == i; });
       if (i == online.maximum) {
-        set(loop.getResult(i), {Degree::Added, {{loop.getOperation(), 1.0}}});
-      } else if (llvm::any_of(online.sums, isHere)) {
-        Degree expected = factor(loop, -online.logOfBase);
+        set(loop.getResult(i), variable(loop.getOperation(), loop.getResult(i).getType()));
+      } else if (sum != online.sums.end()) {
+        Degree expected = factor(loop, -online.logOfBase, dimsOf(*sum));
         if (!of(loop.getYieldedValues()[i]).isSameAs(expected))
           rejected.insert(loop);
         set(loop.getResult(i), expected);
@@ -512,15 +605,30 @@ private:
     }
   }
 
-  static Degree factor(const void *variable, double exponent) {
-    return {Degree::Factor, {{variable, exponent}}};
+  static Degree variable(const void *variable, Type type) {
+    return {Degree::Added, {{variable, {1.0, ownDims(type)}}}};
   }
-  static Degree factor(scf::ForOp loop, double exponent) {
-    return factor(static_cast<const void *>(loop.getOperation()), exponent);
+  static Degree factor(const void *variable, double exponent, const Degree::Dims &dims) {
+    return {Degree::Factor, {{variable, {exponent, dims}}}};
+  }
+  static Degree factor(scf::ForOp loop, double exponent, const Degree::Dims &dims) {
+    return factor(static_cast<const void *>(loop.getOperation()), exponent, dims);
+  }
+
+  /// Of a sum that is multiplied by the factor, as the factor is repeated for that.
+  static Degree::Dims dimsOf(const Rescaled &sum) {
+    return dimsOf(arith::MulFOp(sum.product)->getOperand(sum.place), sum.factor);
+  }
+  static Degree::Dims dimsOf(Value value, Value factor) {
+    if (value == factor)
+      return ownDims(factor.getType());
+    Operation *op = value.getDefiningOp();
+    return *movedDims(op, dimsOf(op->getOperand(0), factor)); // only numbers are splat
   }
 
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   Loops &loops;
+  const Maxima &maxima;
   const Activity &activity;
   llvm::DenseMap<Value, Degree> degrees;
   llvm::DenseMap<Operation *, Operation *> newMaximum;
@@ -682,21 +790,45 @@ bool isUsedByNext(const OnlineLoop &online, const OnlineLoop &next, const Activi
 
 } // namespace
 
+/// Maxima with tangents, in loops and branches whose degrees are found.
+static Degrees::Maxima plainMaxima(func::FuncOp kernel, const Activity &activity) {
+  Degrees::Maxima maxima;
+  kernel.walk([&](Operation *op) {
+    auto reduce = dyn_cast<tile::ReduceOp>(op);
+    tile::CombinerKind kind = reduce && reduce->getNumResults() == 1
+                                  ? tile::resultKind(reduce->getRegion(0), 0)
+                                  : tile::CombinerKind::Other;
+    bool isMaximum = kind == tile::CombinerKind::MaxNum || kind == tile::CombinerKind::Maximum ||
+                     isa<arith::MaxNumFOp, arith::MaximumFOp>(op);
+    if (!isMaximum || !activity.hasTangent(op->getResult(0)))
+      return;
+    Operation *around = op->getParentOp();
+    while (isa<scf::ForOp, scf::IfOp>(around))
+      around = around->getParentOp();
+    if (isa<func::FuncOp>(around))
+      maxima.insert(op);
+  });
+  return maxima;
+}
+
 void separateOnlineSums(func::FuncOp kernel, ArrayRef<Argument> arguments) {
   Activity activity(kernel, arguments);
+  Degrees::Maxima maxima = plainMaxima(kernel, activity);
   Degrees::Loops loops;
   kernel.walk([&](scf::ForOp loop) {
     if (std::optional<OnlineLoop> online = onlineLoop(loop, activity))
       loops.emplace(loop, *online);
   });
-  while (!loops.empty()) {
-    llvm::DenseSet<Operation *> rejected = Degrees(loops, activity).run(kernel);
+  while (!loops.empty() || !maxima.empty()) {
+    llvm::DenseSet<Operation *> rejected = Degrees(loops, maxima, activity).run(kernel);
     llvm::SmallDenseSet<OnlineLoop *> continued;
     for (auto &[op, online] : loops)
       if (online.before && (!continued.insert(online.before).second ||
                             !isUsedByNext(*online.before, online, activity)))
         rejected.insert(online.before->loop);
     if (rejected.empty()) {
+      for (Operation *op : maxima)
+        op->setAttr(constantAttribute, UnitAttr::get(kernel.getContext()));
       for (auto &[op, online] : loops) {
         if (continued.contains(&online))
           continue;
@@ -707,8 +839,10 @@ void separateOnlineSums(func::FuncOp kernel, ArrayRef<Argument> arguments) {
       }
       return;
     }
-    for (Operation *op : rejected)
+    for (Operation *op : rejected) {
       loops.erase(op);
+      maxima.remove(op);
+    }
   }
 }
 

@@ -20,11 +20,13 @@
 
 namespace nereid::differentiate {
 
-/// Of a loop that is the same for all tangents: nothing in it, and nothing that it gives, has one.
+/// Of a loop or a maximum that is the same for all tangents: nothing in it, and nothing that it
+/// gives, has one.
 inline constexpr llvm::StringLiteral constantAttribute = "tile.constant";
 
 /// Before tangents are added: gives such loops the attribute and writes the plain sums behind them,
-/// whose tangents are those of the results.
+/// whose tangents are those of the results. Maxima outside of such loops that no result depends on,
+/// as that of a row's softmax, get the attribute as well.
 void separateOnlineSums(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments);
 
 } // namespace nereid::differentiate

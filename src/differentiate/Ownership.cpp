@@ -73,16 +73,39 @@ public:
     if (!op) {
       auto argument = cast<BlockArgument>(value);
       op = argument.getOwner()->getParentOp();
+      if (auto loop = dyn_cast<scf::ForOp>(op))
+        return visitCarried(loop, int(argument.getArgNumber()) - int(loop.getNumInductionVars()));
       if (!isa<FunctionOpInterface>(op))
         return visitOperation(op);
       if (argument.getType().isIntOrIndexOrFloat())
         deciding.set(argument.getArgNumber());
       return true;
     }
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return visitCarried(loop, cast<OpResult>(value).getResultNumber());
     return op->getNumRegions()
                ? visitOperation(op)
                : isMemoryEffectFree(op) && !isa<func::CallOp>(op) &&
                      llvm::all_of(op->getOperands(), [&](Value v) { return visit(v); });
+  }
+
+  /// Which rounds a loop has.
+  bool visitRounds(scf::ForOp loop) {
+    return visit(loop.getLowerBound()) && visit(loop.getUpperBound()) && visit(loop.getStep());
+  }
+
+  /// What a loop carries in place `i`; its variable for a negative number.
+  bool visitCarried(scf::ForOp loop, int i) {
+    return visitRounds(loop) &&
+           (i < 0 || (visit(loop.getInitArgs()[i]) && visit(loop.getYieldedValues()[i])));
+  }
+
+  /// Whether a block inside it is executed, and how often.
+  bool visitAround(Operation *op) {
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return visitRounds(loop);
+    auto branch = dyn_cast<scf::IfOp>(op);
+    return branch ? visit(branch.getCondition()) : visitOperation(op);
   }
 
   /// Operands, and what its regions give.
@@ -111,8 +134,7 @@ bool isPlacedByScalars(tile::LoadOp load, llvm::BitVector &deciding) {
   if (!sources.visit(load.getPtr()) || !sources.visit(load.getMask()))
     return false;
   for (Operation *op = load->getParentOp(); !isa<FunctionOpInterface>(op); op = op->getParentOp())
-    if (!(isa<scf::IfOp>(op) ? sources.visit(cast<scf::IfOp>(op).getCondition())
-                             : sources.visitOperation(op)))
+    if (!sources.visitAround(op))
       return false;
   return true;
 }

@@ -25,6 +25,7 @@
 #include "differentiate/Blocks.h"
 #include "differentiate/Recurrences.h"
 #include "differentiate/Transposer.h"
+#include "ir/tile/RareElse.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -326,6 +327,7 @@ scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds
   if (each.isSaved)
     saveValues(each);
   auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
+  branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   if (!writeSchedule(each, body, count)) {

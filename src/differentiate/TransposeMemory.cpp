@@ -2,6 +2,7 @@
 #include "differentiate/Blocks.h"
 #include "differentiate/Differentiate.h"
 #include "differentiate/Transposer.h"
+#include "ir/tile/RareElse.h"
 #include "support/gradient_facts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -197,6 +198,7 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
       contribution.owner.condition(builder, loc, [&](Value value) { return here(value); }),
       /*withElseRegion=*/true);
   branch->setAttr(uniformAttribute, builder.getUnitAttr());
+  branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   if (contribution.isFirst)

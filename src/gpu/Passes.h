@@ -16,6 +16,10 @@ namespace nereid::gpu {
 /// and the like.
 llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Moves loads of a gradient kernel (with the attribute `tile.gradients`) in front of the
+/// reductions before them, as far as registers allow.
+void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
+
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on
 /// all tensor types, `ngpu.convert_layout` where a use needs another layout, `tile.dot` to
 /// `ngpu.mma`, `ngpu.wgmma` or `ngpu.fma_dot` with their operands in shared memory

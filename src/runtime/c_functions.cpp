@@ -343,7 +343,9 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
       return refuse(diag::TangentNameTaken, "launch", name, record.name);
     ParamRule rule;
     rule.name = name;
-    rule.policy = NRD_PARAM_NO_SPECIALIZE;
+    // That rows begin at multiples of 16 elements lets a kernel access several at once.
+    if (type != frontend::DType::Int64)
+      rule.policy = NRD_PARAM_NO_SPECIALIZE;
     rule.forcedType = frontend::Type::of(type);
     rules.push_back(std::move(rule));
   }

@@ -1,5 +1,7 @@
 """Gradients of what many programs read: partial sums, a row for each launched program, that a second launch adds. No atomic additions; the same bits in every run."""
 
+import re
+
 import grad_check
 import jvp_check
 import nereid
@@ -191,6 +193,23 @@ def test_machine_code_of_gpus(arch):
     compiled = gradient.backward.warmup(**given, dx=given["x"], dw=given["w"], dy=given["y"], BLOCK=16, grid=(300, ), target=arch)
     assert compiled.asm["cubin"] and "dw_row" in [param["name"] for param in compiled._values["params"]]
     assert "bar.sync" in compiled.asm["ptx"]  # the sum in registers, then the row's
+
+
+@nereid.jit
+def weighted(x, w, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + tl.program_id(0) * n + i, tl.load(x + tl.program_id(0) * n + i, mask=i < n) * tl.load(w + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("row, is_vector", [(4096, True), (4100, False)])
+def test_rows_are_accessed_in_vectors(row, is_vector):
+    """The launcher's rows begin at multiples of 16 elements, and the kernel is compiled for that. Else elements were accessed one by one, those of tensors in the same layout as well."""
+    x, w = torch.zeros(8, 4096, dtype=torch.bfloat16), torch.zeros(4096, dtype=torch.bfloat16)
+    kernel = type(nereid.grad(weighted, "x", "y").backward.kernel)._of(weighted, (("x", "dx", 1), ("w", "dw", 5), ("y", "dy", 2)), True)
+    given = dict(x=x, w=w, y=x, n=4096, dx=x, dw=torch.zeros(4, row), dy=x, dw_row=row, programs_0=8, programs_1=1, programs_2=1)
+    ptx = kernel.warmup(**given, BLOCK=4096, grid=(4, ), target="cuda:90").asm["ptx"]
+    accesses = set(re.findall(r"(?:ld|st)\.global[a-z0-9.:_]*", ptx))
+    assert accesses and all(".v4.b32" in access for access in accesses) == is_vector, accesses
 
 
 # ---- buffers of fp32 for gradients of 16 bits

@@ -179,3 +179,40 @@ def test_later_launches_give_what_the_first_gives(name, dtype, target, monkeypat
         for each, first in launch(nereid.grad(case.kernel, case.wrt, case.out), values, cotangents).items():
             tolerance = 4e-3 if dtype else 1e-5
             torch.testing.assert_close(found[each].double(), first.double(), rtol=tolerance, atol=tolerance * float(first.double().abs().max()))
+
+
+@nereid.jit
+def sums(x, limits, y, n, BLOCK: tl.constexpr, KIND: tl.constexpr):
+    """A sum over a row in a loop. What the loop carries comes from memory; where it reads, or how often, only in some kinds."""
+    row = tl.program_id(0)
+    total = tl.zeros((), tl.float32)
+    left = 1
+    end = n
+    if KIND == "rounds":
+        end = tl.load(limits + row)
+    for start in range(0, end, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        mask = i < n
+        if KIND == "carried mask":
+            mask = mask & (left > 0)
+            left -= tl.load(limits + row)
+        value = tl.load(x + row * n + i, mask=mask, other=0.0).to(tl.float32)
+        total += tl.sum(value * value)
+    tl.store(y + row, total)
+
+
+@pytest.mark.parametrize("kind, places", [("sum", True), ("rounds", False), ("carried mask", False)])
+def test_loops(target, kind, places):
+    """A loop with sums is no reason to clear a gradient, unless places or the number of rounds follow from memory: these differ between launches."""
+    gradient = nereid.grad(sums, "x", "y")
+    x = jvp_check.random(4, 48).to(target, torch.bfloat16)
+    for step in range(6):
+        limits = {"sum": 0, "rounds": 48 - 16 * (step // 5), "carried mask": step // 5}[kind]
+        limits = torch.full((4, ), limits, dtype=torch.int32, device=target)
+        dx = torch.full_like(x, float("nan"))
+        gradient.backward[(4, )](x, limits, torch.empty(4, device=target), 48, dy=torch.ones(4, device=target), dx=dx, BLOCK=16, KIND=kind)
+        read = torch.ones(48, dtype=torch.bool)
+        if step == 5:  # fewer rounds, or nothing behind the first one
+            read = torch.arange(48) < {"sum": 48, "rounds": 32, "carried mask": 16}[kind]
+        torch.testing.assert_close(dx.double().cpu(), 2 * x.double().cpu() * read, rtol=1e-2, atol=1e-2)
+    assert list(gradient.backward._whole._known.values()) == [frozenset({"dx"}) if places else frozenset()]

@@ -79,6 +79,12 @@ constexpr Step steps[] = {
     // Before layouts are chosen for the units that compute the dots.
     {"legalise-dots", "rewrite dots that no unit of the device computes",
      [](State &state) { return legaliseDots(state.kernel, state.options); }},
+    // Before layouts, whose conversions wait for loads.
+    {"issue-loads", "move loads of gradient kernels in front of reductions",
+     [](State &state) -> llvm::Error {
+       issueLoads(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     // The passes that follow work on tensors with layouts.
     {"assign-layouts", "choose a layout for every tensor",
      [](State &state) {

@@ -486,3 +486,13 @@ expr("gradients", BLOCKS, "if (mask->size() > masks[chosen].size())", "mask->siz
 BOUNDS = "src/differentiate/Bounds.cpp"
 expr("gradients", BOUNDS, "if (isa<arith::SubIOp>(op) && b.place)", "isa<arith::SubIOp>(op) && b.place", "false", "bounds that fall count as rising")
 expr("gradients", BOUNDS, "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0))", "!isAtLeast(op->getOperand(a.place ? 1 : 0), 0)", "false", "bounds times a negative number count as rising")
+
+# Gradients again, at the end so that the numbers of the other bugs stay.
+expr("gradients", OWNERSHIP, "return visit(loop.getLowerBound()) && visit(loop.getUpperBound()) && visit(loop.getStep());", "visit(loop.getUpperBound())", "true",
+     "places do not follow from memory where the number of rounds does")
+expr("gradients", OWNERSHIP, "(i < 0 || (visit(loop.getInitArgs()[i]) && visit(loop.getYieldedValues()[i])));", "visit(loop.getYieldedValues()[i])", "true",
+     "places do not follow from memory that a loop adds to them")
+
+expr("gradients", ONLINE, "if (dims[reduce.getAxis()] >= 0)", "dims[reduce.getAxis()] >= 0", "false", "sums over rows have the factor of one row")
+expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != multiple.dims", "false", "the maximum of a row and that of a column are taken for one")
+expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")

@@ -2,6 +2,7 @@
 
 #include "gpu/layouts/LayoutRelations.h"
 #include "gpu/layouts/Rearrange.h"
+#include "ir/tile/RareElse.h"
 #include "layout/Constructors.h"
 #include "layout/Conversion.h"
 
@@ -20,6 +21,8 @@ namespace {
 
 /// How often a loop of unknown length is supposed to run.
 constexpr double kTrips = 8;
+/// How often the fallback of an `if` with `tile.rare_else` is taken.
+constexpr double kRare = 1.0 / 256;
 /// From as many issue slots on it matters that a run's elements are computed once.
 constexpr double kDivision = 16;
 
@@ -230,9 +233,11 @@ void LayoutProblem::Builder::visitIf(scf::IfOp branch, double weight) {
     if (isTensor(result))
       newValue(result, newNode(LayoutNode::Kind::Chain, result.getType()), nullptr, weight);
   p.steps.push_back(step);
-  for (Region &region : branch->getRegions())
-    if (!region.empty())
-      block(region.front(), weight / 2);
+  const bool isRare = branch->hasAttr(tile::rareElseAttribute);
+  double then = isRare ? weight : weight / 2, otherwise = isRare ? weight * kRare : weight / 2;
+  block(branch.getThenRegion().front(), then);
+  if (!branch.getElseRegion().empty())
+    block(branch.getElseRegion().front(), otherwise);
 }
 
 /// Loads behind an operand of a dot (through what is elementwise or a view) stay coalesced.
