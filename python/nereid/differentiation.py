@@ -252,7 +252,7 @@ class _Backward(KernelInterface):
         if counts is None:
             return None
         counts = counts if isinstance(counts, (tuple, list)) else (counts, )
-        return (*(int(count) for count in counts), 1, 1)[:3] if len(counts) <= 3 else None
+        return (*(int(count) for count in counts), 1, 1)[:3]
 
     def _shared_axes(self, named, kwargs, grid, device):
         """What the compiler finds before it makes code: of the kernel without partial sums. Nothing for one with two steps, which has none."""

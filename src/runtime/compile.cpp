@@ -228,8 +228,8 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   bool onlyFacts = request.options.gradientFacts;
   const auto &derivatives = request.function->function.derivatives;
   if (onlyFacts && (derivatives.empty() || !derivatives.back().isReverse))
-    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue,
-                     "gradient_facts", "a gradient", "`" + result->name + "`");
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_facts",
+                     "a gradient", result->name);
   std::optional<CHost> host;
   if (request.function->host)
     host.emplace(*request.function->host);
