@@ -1,8 +1,11 @@
 """Compile times of gradients against those of their kernels, for the kernels of tests/differentiation/named_kernels.py.
 
-    python benchmarks/gradient_compile_times.py   # a Markdown table, for the CPU target
+    python benchmarks/gradient_compile_times.py                                # a Markdown table, for the CPU target
+    python benchmarks/gradient_compile_times.py --target cuda:90 --rounds 5    # to PTX, without NVIDIA's assembler where there is no GPU
 
-Times are the least of `--repeat` compilations without caches, in milliseconds. `ratio`: the gradient's time over the kernel's.
+In each round the kernel and its gradient are compiled one after the other, without caches: all that the first `backward` of tensors like those of the tests
+compiles, but for the kernel that adds partial sums, which a process compiles once. `ratio` is the median over the rounds of the gradient's time over the kernel's; times are medians,
+in milliseconds. By default the clock is the processor time of the process, which other work on the machine disturbs least.
 """
 
 import argparse
@@ -20,15 +23,11 @@ import nereid  # noqa: E402
 from named_kernels import CASES  # noqa: E402
 
 
-def milliseconds(make, launch, repeat):
-    """The least time of `launch` on a new kernel: `make` gives one that is not compiled yet."""
-    times = []
-    for _ in range(repeat):
-        kernel = make()
-        begin = time.perf_counter()
-        launch(kernel)
-        times.append(1e3 * (time.perf_counter() - begin))
-    return min(times)
+def milliseconds(kernel, case, now, **more):
+    """The time of compiling a kernel, or the `backward` of a gradient, that is not compiled yet."""
+    begin = now()
+    kernel.warmup(**case.arguments, **case.options, **more, grid=case.grid)
+    return 1e3 * (now() - begin)
 
 
 def written(kernel):
@@ -39,22 +38,28 @@ def written(kernel):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clock", choices=("processor", "wall"), default="processor")
+    parser.add_argument("--target", default="cpu", help="cpu or cuda:90")
     given = parser.parse_args()
+    now = time.process_time if given.clock == "processor" else time.perf_counter
+    target = {} if given.target == "cpu" else {"target": given.target}
     print("| kernel | kernel, ms | gradient, ms | ratio |\n|---|---|---|---|")
     ratios = []
     for name, make in CASES.items():
         case = make()
         kernel = written(case.kernel)
-        forward = milliseconds(kernel.__copy__, lambda each: each.warmup(**case.arguments, **case.options, grid=case.grid), given.repeat)
         gradients = {f"d{each}": case.arguments[each] for each in (*case.wrt, *case.out)}
+        times = []
         try:
-            backward = milliseconds(lambda: nereid.grad(kernel.__copy__(), case.wrt, case.out).backward,
-                                    lambda each: each.warmup(**case.arguments, **gradients, **case.options, grid=case.grid), given.repeat)
+            for _ in range(given.rounds + 1):
+                forward = milliseconds(kernel.__copy__(), case, now, **target)
+                times.append((forward, milliseconds(nereid.grad(kernel.__copy__(), case.wrt, case.out).backward, case, now, **gradients, **target)))
         except nereid.CompilationError:
             continue  # one that is refused
-        ratios.append(backward / forward)
-        print(f"| {name} | {forward:.0f} | {backward:.0f} | {ratios[-1]:.1f} |")
+        forward, backward = (statistics.median(each) for each in zip(*times[1:]))  # the first round warms the process
+        ratios.append(statistics.median(after / before for before, after in times[1:]))
+        print(f"| {name} | {forward:.0f} | {backward:.0f} | {ratios[-1]:.1f} |", flush=True)
     print(f"| median | | | {statistics.median(ratios):.1f} |")
 
 

@@ -9,7 +9,7 @@ from .runtime.specialise import specialize_argument
 
 _LAUNCHES_BEFORE = 1  # with the same sizes: what is launched once is not tried
 _TRIES = 3  # values of a launch may be NaN themselves
-_KEPT = 1024
+MOST_KEYS = 1024  # of launches that something is known of
 
 
 class WholeGradients:
@@ -22,6 +22,7 @@ class WholeGradients:
         self._params = {param.name: param for param in kernel.params}
         self._deciding = None  # scalars from which places follow, of all compiled kernels; None before the first
         self._known = {}  # key → frozenset of gradients, or how often it was launched and tried
+        self._seen = set()  # compiled kernels whose scalars are in `_deciding`
 
     def key(self, given, counts):
         """Of a launch: all from which places follow; None where that is not known. given: {parameter or option: value}; counts: of programs along the axes, or None."""
@@ -32,7 +33,10 @@ class WholeGradients:
             if value is None or name in self._constexprs or name not in self._params:
                 key.append((name, value))
             elif hasattr(value, "untyped_storage"):
-                key.append((name, value.dtype, value.shape, value.stride(), value.device) if name in self._tangents else (name, value.dtype))
+                if name in self._tangents:
+                    key.append((name, value.dtype, value.shape, value.stride(), value.device, value.untyped_storage().nbytes()))
+                else:
+                    key.append((name, value.dtype))
             elif isinstance(value, (bool, int, float)):
                 # A kernel that was compiled for what is known of a scalar (1, a multiple of 16) may not have it, and so not tell that it decides.
                 key.append((name, type(value), value) if name in self._deciding else (name, *specialize_argument(self._params[name], None, value)))
@@ -52,22 +56,23 @@ class WholeGradients:
 
     def launched(self, key, compiled, given, again):
         """Learns from a launch. again: a function of {gradient: other memory} and of those that are neither cleared nor summed in fp32, which launches once more."""
-        params = compiled._values["params"]
-        deciding = {param["name"] for param in params if "decides_places" in param}
-        if self._deciding is None or not deciding <= self._deciding:
-            self._deciding = deciding | (self._deciding or set())
-            self._known.clear()  # whose keys lack some
-            return
+        if compiled not in self._seen:
+            deciding = {param["name"] for param in compiled._values["params"] if "decides_places" in param}
+            self._seen.add(compiled)
+            if self._deciding is None or not deciding <= self._deciding:
+                self._deciding = deciding | (self._deciding or set())
+                self._known.clear()  # whose keys lack some
+                return
         known = self._known.get(key, 0)
         if key is None or isinstance(known, frozenset):
             return
-        if len(self._known) >= _KEPT:
+        if len(self._known) >= MOST_KEYS:
             self._known.clear()
         self._known[key] = known + 1
         if known < _LAUNCHES_BEFORE:
             return
         import torch
-        facts = {param["name"]: param for param in params}
+        facts = {param["name"]: param for param in compiled._values["params"]}
         gradients = {name: given[name] for name in self._inputs if hasattr(given.get(name), "untyped_storage")}
         names = frozenset(name for name, gradient in gradients.items() if _may_be_whole(gradient, facts.get(name, {})))
         if names and any(gradient.is_cuda for gradient in gradients.values()) and torch.cuda.is_current_stream_capturing():

@@ -140,45 +140,57 @@ class _Backward(KernelInterface):
         self._may_save = False  # whether any of them saves
         self._memory = {}  # device → memory for kernels that save nothing; it is not read
         self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
+        self._chosen = {}  # key of a launch → (gradients that it writes whole, what `_summed` says of them)
+        self._defaults = {param.name: param.default for param in kernel.primal.params if param.has_default}
+        self._interprets = _is_interpreting()  # as for kernels, what holds when it is made
 
     def run(self, *args, grid, warmup, **kwargs):
         named = dict(zip(self.kernel.arg_names, args))
-        if warmup or len(args) > len(self.kernel.arg_names):
-            return self._launch(args, named, kwargs, grid, warmup, frozenset())
+        if len(args) > len(self.kernel.arg_names):
+            return self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)  # which refuses them
         given = named | kwargs
+        # Where a dtype stands for a tensor, the grid may not be known.
+        counts = self._counts(grid, given) if not warmup or any(hasattr(given.get(name), "untyped_storage") for name in self._inputs) else None
+        if counts is not None:
+            grid = counts  # a function is called once
+        if warmup:
+            return self._launch(args, named, kwargs, grid, counts, True, frozenset())
         self._check_places(given)
-        key = self._whole.key(given, self._counts(grid, given))
-        compiled = self._launch(args, named, kwargs, grid, False, self._whole.of(key))
+        key = self._whole.key(given, counts)
+        compiled = self._launch(args, named, kwargs, grid, counts, False, self._whole.of(key), key)
 
         def again(others, whole):
-            self._launch(args, named | {name: each for name, each in others.items() if name in named}, kwargs | {name: each for name, each in others.items() if name in kwargs}, grid, False,
-                         whole)
+            self._launch(args, named | {name: each for name, each in others.items() if name in named}, kwargs | {name: each for name, each in others.items() if name in kwargs}, grid, counts,
+                         False, whole)
 
         if compiled is not None:
             self._whole.launched(key, compiled, given, again)
         return compiled
 
-    def _launch(self, args, named, kwargs, grid, warmup, whole):
-        """whole: gradients that the launch writes whole (_whole_gradients.py)."""
-        named, kwargs = dict(named), dict(kwargs)
-        summed = len(args) <= len(self.kernel.arg_names) and self._summed(args, named, kwargs, grid, whole)
+    def _launch(self, args, named, kwargs, grid, counts, warmup, whole, key=None):
+        """whole: gradients that the launch writes whole (_whole_gradients.py). key: of the launch, None where nothing is known of others like it."""
+        summed = self._summed_as_before(key, args, named, kwargs, counts, whole)
         if summed:
             return self._run_partial(named | kwargs, *summed, warmup, whole)
         finish = []
+        device = None
         for name in self._inputs:
-            given = named.get(name, kwargs.get(name))
+            values = named if name in named else kwargs
+            given = values.get(name)
             if name not in whole:
-                given = _accumulator(given, finish, not warmup)
-            if name in named:
-                named[name] = given
-            elif name in kwargs:
-                kwargs[name] = given
-        args = (*(named[name] for name in self.kernel.arg_names[:len(args)]), *args[len(named):])
-        device = next((value.device for name in self._inputs for value in [named.get(name, kwargs.get(name))] if hasattr(value, "zero_")), None)
+                own, given = given, _accumulator(given, finish, not warmup)
+                if given is not own:
+                    if values is named:
+                        named = named | {name: given}
+                    else:
+                        kwargs = kwargs | {name: given}
+            if device is None and hasattr(given, "zero_"):
+                device = given.device
+        args = tuple(named.values())  # in the order of the parameters
         if device is None:  # arrays, descriptors, tuples
             compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
         else:
-            compiled = self._run_steps(args, kwargs, grid, warmup, device)
+            compiled = self._run_steps(args, kwargs, grid, counts, warmup, device)
         self._launched.add(compiled)
         if not warmup:
             for copy in finish:
@@ -192,7 +204,7 @@ class _Backward(KernelInterface):
             place = getattr(given.get(tangent), "data_ptr", int)()
             if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
                 raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
-        if _checks(given):
+        if self._interprets or _checks(given):
             self._check_overlaps(given)
 
     def _check_overlaps(self, given):
@@ -205,13 +217,23 @@ class _Backward(KernelInterface):
                 if _meet(tensor, its):
                     raise ValueError(f"the gradient `{name}` shares memory with {f'`{other}`' if other != name else 'itself'}: its elements need places of their own")
 
-    def _summed(self, args, named, kwargs, grid, whole):
+    def _summed_as_before(self, key, args, named, kwargs, counts, whole):
+        """What `_summed` says, without asking again for what launches with this key are."""
+        if key is None:
+            return self._summed(args, named, kwargs, counts, whole)
+        known = self._chosen.get(key)
+        if known is None or known[0] != whole:
+            if len(self._chosen) >= _whole_gradients.MOST_KEYS:
+                self._chosen.clear()
+            known = self._chosen[key] = whole, self._summed(args, named, kwargs, counts, whole)
+        return known[1]
+
+    def _summed(self, args, named, kwargs, counts, whole):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
         given = named | kwargs
         gradients = {name: given.get(name) for name in self._inputs if name not in whole}
         if not any(hasattr(each, "untyped_storage") for each in gradients.values()):
             return None
-        counts = self._counts(grid, given)
         programs = math.prod(counts) if counts else 0
         if not 1 < programs < 1 << 31:
             return None
@@ -222,25 +244,26 @@ class _Backward(KernelInterface):
         chosen = [name for name, each in gradients.items() if _partial_sums.is_worth(each, rows, elements)]
         if not chosen or any(name in self.kernel.arg_names for name in _launch_parameters([("", name, _PARTIAL) for name in chosen])):
             return None
-        shared = self._shared_axes(args, named, kwargs, grid, tensors[0].device)
+        shared = self._shared_axes(named, kwargs, counts, tensors[0].device)
         chosen = tuple(name for name in chosen if any(shared.get(name, 0) >> axis & 1 and counts[axis] > 1 for axis in range(3)))
         return (chosen, counts, rows) if chosen else None
 
     def _counts(self, grid, given):
         """How many programs there are along each axis; None where the grid does not say."""
-        counts = grid({param.name: param.default for param in self.kernel.primal.params if param.has_default} | given) if callable(grid) else grid
+        counts = grid(self._defaults | given) if callable(grid) else grid
         if counts is None:
             return None
-        return (*(int(count) for count in (counts if isinstance(counts, (tuple, list)) else (counts, ))), 1, 1)[:3]
+        counts = counts if isinstance(counts, (tuple, list)) else (counts, )
+        return (*(int(count) for count in counts), 1, 1)[:3]
 
-    def _shared_axes(self, args, named, kwargs, grid, device):
-        """What the compiler found: of the kernel without partial sums. Nothing for one with two steps, which has none."""
+    def _shared_axes(self, named, kwargs, grid, device):
+        """What the compiler finds before it makes code: of the kernel without partial sums. Nothing for one with two steps, which has none."""
 
         def wide(name, value):
             return _accumulator(value, [], False) if name in self._inputs else value
 
-        compiled = self.kernel.run(*(wide(name, value) for name, value in zip(named, args)), grid=grid, warmup=True,
-                                   **{name: wide(name, value) for name, value in kwargs.items()}, **self._asking(device))
+        compiled = self.kernel.run(*(wide(name, value) for name, value in named.items()), grid=grid, warmup=True,
+                                   **{name: wide(name, value) for name, value in kwargs.items()}, **self._asking(device), gradient_facts=True)
         shared = self._shared.get(compiled)
         if shared is None:
             found = {param["name"]: param["shared_axes"] for param in compiled._values["params"] if "shared_axes" in param}
@@ -265,7 +288,7 @@ class _Backward(KernelInterface):
         self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: answer, self.kernel.step: -1})
         return int.from_bytes(answer[:8].tolist(), "little")
 
-    def _run_steps(self, args, kwargs, grid, warmup, device):
+    def _run_steps(self, args, kwargs, grid, counts, warmup, device):
         """Launches the kernel without partial sums. While no kernel with two steps is known, without compiling first."""
         asking = self._asking(device)
         may_save = self._may_save
@@ -285,7 +308,6 @@ class _Backward(KernelInterface):
             if may_save:  # it was not launched
                 self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
             return compiled
-        counts = self._counts(grid, dict(zip(self.kernel.arg_names, args)) | kwargs)
         import torch
         memory = torch.empty(max(16, math.prod(counts) * saved_bytes), dtype=torch.uint8, device=device)
         for step in range(2):
@@ -376,7 +398,7 @@ def _checks(options):
     if checked is None:
         import os
         checked = os.environ.get("NEREID_CHECKED", "").strip().lower() in ("1", "true", "yes", "on", "y")
-    return bool(checked) or _is_interpreting()
+    return bool(checked)
 
 
 def _tensors_of(value):

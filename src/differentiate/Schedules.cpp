@@ -223,6 +223,27 @@ void Transposer::transposeKernel(Block &body) {
     transposeBlock(body);
 }
 
+/// Whether two values are computed by the same operations from the same values.
+static bool isComputedAlike(Value a, Value b) {
+  SmallVector<std::pair<Value, Value>> pending{{a, b}};
+  llvm::DenseSet<std::pair<Value, Value>> seen;
+  while (!pending.empty()) {
+    auto [x, y] = pending.pop_back_val();
+    if (x == y || !seen.insert({x, y}).second)
+      continue;
+    Operation *of = x.getDefiningOp(), *other = y.getDefiningOp();
+    if (!of || !other || of->getNumRegions() || !isPure(of) ||
+        !OperationEquivalence::isEquivalentTo(of, other,
+                                              OperationEquivalence::ignoreValueEquivalence, nullptr,
+                                              OperationEquivalence::IgnoreLocations) ||
+        cast<OpResult>(x).getResultNumber() != cast<OpResult>(y).getResultNumber())
+      return false;
+    for (auto [from, its] : llvm::zip(of->getOperands(), other->getOperands()))
+      pending.emplace_back(from, its);
+  }
+  return true;
+}
+
 void Transposer::findSchedules(Block &body) {
   std::vector<Schedule> candidates;
   llvm::SmallDenseSet<unsigned> axes;
@@ -244,6 +265,14 @@ void Transposer::findSchedules(Block &body) {
   lastOfKernel = &*std::prev(builder.getInsertionPoint());
   coordinates = coordinatesOf(kernel, builder);
   afterCoordinates = &*std::prev(builder.getInsertionPoint());
+  // Where schedules are taken under one condition, what replaces them computes the kernel's values
+  // once for all.
+  struct Alternatives {
+    scf::IfOp branch;
+    Value holds;
+    SmallVector<tile::LoadOp> loads;
+  };
+  SmallVector<Alternatives> written;
   for (Schedule &each : candidates) {
     residuals.clear();
     adjoints.clear();
@@ -271,6 +300,14 @@ void Transposer::findSchedules(Block &body) {
       }
       if (refusal)
         return;
+      if (branch) {
+        auto same = llvm::find_if(written, [&](const Alternatives &other) {
+          return isComputedAlike(other.holds, holds);
+        });
+        if (same == written.end())
+          same = &written.emplace_back(Alternatives{branch, holds, {}});
+        same->loads.append(each.all);
+      }
     }
     if (!each.why.empty()) {
       notScheduled[each.all[0]] = each.why;
@@ -278,6 +315,11 @@ void Transposer::findSchedules(Block &body) {
     }
     scheduled.insert(each.all.begin(), each.all.end());
     notes.push_back(wordsOf(each));
+  }
+  for (const Alternatives &each : written) {
+    writeOtherwise(each.branch, body, each.loads);
+    if (refusal)
+      return;
   }
 }
 
@@ -337,16 +379,20 @@ scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds
     savedBytes = bytesBefore;
     return {};
   }
+  return branch;
+}
+
+void Transposer::writeOtherwise(scf::IfOp branch, Block &body, ArrayRef<tile::LoadOp> loads) {
+  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.elseBlock());
   adjoints.clear();
   lanes.clear();
   residuals.clear();
   recompute(body);
-  alone = &each;
+  alone.assign(loads.begin(), loads.end());
   transposeBlock(body);
-  alone = nullptr;
+  alone.clear();
   eraseDead(*branch.elseBlock());
-  return branch;
 }
 
 std::string Transposer::planSchedule(Schedule &each) {

@@ -55,7 +55,7 @@ bool Transposer::transposeMemory(Operation *op) {
       accumulate(load.getOther(), selected(mask, a, false));
     if (readsGradient(op))
       contribute(load, a);
-  } else if (schedule || alone) { // other gradients are written elsewhere
+  } else if (schedule || !alone.empty()) { // other gradients are written elsewhere
   } else if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
     SmallVector<Value> places =
         llvm::map_to_vector(load.getCoords(), [&](Value v) { return here(v); });
@@ -174,7 +174,7 @@ void Transposer::contribute(tile::LoadOp load, Value a) {
       schedule->contribution = zeroed(a);
   } else if (isSaving && scheduled.contains(load)) {
     save(load.getResult(), a);
-  } else if (alone ? llvm::is_contained(alone->all, load) : !scheduled.contains(load)) {
+  } else if (!alone.empty() ? llvm::is_contained(alone, load) : !scheduled.contains(load)) {
     addTo(load, a);
   }
 }

@@ -226,9 +226,12 @@ private:
   /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
   mlir::Value tilesOf(const Schedule &schedule);
   mlir::Value conditionOf(const Schedule &schedule, mlir::Value count);
-  /// The schedule where it can be taken, atomic additions elsewhere; null with a reason.
+  /// The schedule where it can be taken, and an empty region elsewhere; null with a reason.
   mlir::scf::IfOp writeAlternatives(Schedule &schedule, mlir::Block &body, mlir::Value holds,
                                     mlir::Value count);
+  /// Atomic additions to what these loads read, where their schedule is not taken.
+  void writeOtherwise(mlir::scf::IfOp branch, mlir::Block &body,
+                      mlir::ArrayRef<tile::LoadOp> loads);
   void storeTile(Schedule &schedule, mlir::Block &body, mlir::Value tile);
   mlir::Value addContribution(Schedule &schedule, mlir::Value sum);
   /// Whether contributions are zero at positions that wrap around.
@@ -312,11 +315,12 @@ private:
   mlir::Operation *lastOfKernel = nullptr;     ///< what follows in its block is the transpose
   mlir::Operation *afterCoordinates = nullptr; ///< the last operation that computes coordinates
   llvm::SmallVector<Saved> saved;
-  int64_t savedBytes = 0;          ///< of a program
-  mlir::Value memory, step;        ///< arguments of a kernel that may have two steps
-  bool isSaving = false;           ///< the first step is being written
-  bool hasOthers = false;          ///< some gradients have no schedule
-  const Schedule *alone = nullptr; ///< the one whose gradient alone is being written otherwise
+  int64_t savedBytes = 0;   ///< of a program
+  mlir::Value memory, step; ///< arguments of a kernel that may have two steps
+  bool isSaving = false;    ///< the first step is being written
+  bool hasOthers = false;   ///< some gradients have no schedule
+  /// Of schedules, whose gradients alone are being written otherwise.
+  llvm::SmallVector<tile::LoadOp> alone;
   llvm::DenseSet<mlir::Value> linear;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
   bool hasDeadLanes = false; ///< whether what is accumulated now comes from an adjoint with some

@@ -242,6 +242,9 @@ static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>
 
 static ErrorPtr launchWithThought(nrd_kernel *kernel, llvm::ArrayRef<nrd_arg> args,
                                   const nrd_launch &launch) {
+  if (kernel->request.options.gradientFacts)
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_facts",
+                     "False for a launch", "True");
   if (!kernel->entry && kernel->request.target.backend == Backend::Cpu)
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                      std::string_view(kernel->name),

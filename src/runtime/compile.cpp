@@ -225,6 +225,11 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   if (!isIdentifier(result->name))
     return makeError(NRD_ERROR_COMPILE, "", diag::KernelName, result->name);
   result->checked = request.options.checked;
+  bool onlyFacts = request.options.gradientFacts;
+  const auto &derivatives = request.function->function.derivatives;
+  if (onlyFacts && (derivatives.empty() || !derivatives.back().isReverse))
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_facts",
+                     "a gradient", result->name);
   std::optional<CHost> host;
   if (request.function->host)
     host.emplace(*request.function->host);
@@ -246,8 +251,9 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
         keeper.listen();
       if (ErrorPtr error = compiler->compile(request, targetOptions, hostOrNull, written, *result))
         return error;
-      if (ErrorPtr error = load(*target, targetOptions, *result))
-        return error;
+      if (!onlyFacts)
+        if (ErrorPtr error = load(*target, targetOptions, *result))
+          return error;
       keeper.keep(*result->code, *result, written);
     }
   }

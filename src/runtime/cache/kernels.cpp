@@ -1,5 +1,6 @@
 #include "runtime/cache/kernels.h"
 
+#include "runtime/facts_only.h"
 #include "runtime/function.h"
 #include "support/file_identity.h"
 #include "support/settings.h"
@@ -175,9 +176,13 @@ Keeper::restore(llvm::StringRef content, llvm::BitVector &written,
   if (!in.done())
     return nullptr;
   ByteReader body(code);
-  auto kernel = target.restore(body, options);
+  bool onlyFacts = request.options.gradientFacts;
+  std::unique_ptr<targets::CompiledKernel> kernel =
+      onlyFacts ? FactsOnly::restore(body) : target.restore(body, options);
   if (!kernel || !body.done() || kernel->params.size() != written.size())
     return nullptr;
+  if (onlyFacts)
+    return kernel;
   std::string why; // the compilation will say what is wrong
   return !options.load || target.load(*kernel, why) ? std::move(kernel) : nullptr;
 }

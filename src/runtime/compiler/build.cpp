@@ -7,10 +7,12 @@
 #include "ir/tile/Dialect.h"
 #include "runtime/c_host.h"
 #include "runtime/compiler/tile_module.h"
+#include "runtime/facts_only.h"
 #include "runtime/function.h"
 #include "runtime/request.h"
 #include "support/settings.h"
 #include "support/triton_version.h"
+#include "targets/Common.h"
 #include "targets/PassTimes.h"
 #include "targets/Places.h"
 #include "targets/generator.h"
@@ -194,6 +196,19 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   return nullptr;
 }
 
+/// The finished kernel of the option `gradient_facts`: what is known of a gradient before any pass.
+void finishFacts(mlir::ModuleOp module, const CompileRequest &request, llvm::BitVector &written,
+                 nrd_kernel &result) {
+  mlir::func::FuncOp entry = kernelOf(module);
+  written = transforms::Provenance(entry).writtenArguments(entry);
+  auto code = std::make_unique<FactsOnly>();
+  code->name = result.name;
+  code->params = targets::paramsOf(entry);
+  if (request.keepStages)
+    llvm::raw_string_ostream(code->tile) << module;
+  result.code = std::move(code);
+}
+
 /// Several texts may be parts of one file.
 std::optional<targets::SourceLine> lineOf(llvm::ArrayRef<SourceFilePtr> sources,
                                           llvm::StringRef file, unsigned line) {
@@ -315,6 +330,10 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   differentiate::dropTangentMarks(**module);
   if (!function.function.derivatives.empty())
     clock.lap("differentiate");
+  if (options.gradientFacts) {
+    finishFacts(**module, request, written, kernel);
+    return nullptr;
+  }
 
   std::vector<targets::StageTime> *passTimes =
       Settings::current().timePasses ? &kernel.passTimes : nullptr;

@@ -34,6 +34,37 @@ func.func @outer(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %w: !til
 
 // -----
 
+// `x` and `v` have schedules under one condition. Elsewhere what both add is computed once, from values that are loaded once.
+// CHECK-LABEL: func.func @together
+// CHECK:       } else {
+// CHECK:         tile.atomic_rmw fadd
+// CHECK-NOT:     tile.load
+// CHECK:         tile.atomic_rmw fadd
+// CHECK-NOT:     tile.atomic_rmw
+// CHECK:         return
+func.func @together(%x: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.wrt}, %v: !tile.ptr<f32> {tile.tangent = 5 : i64, tile.wrt}, %w: !tile.ptr<f32>,
+                    %y: !tile.ptr<f32> {tile.tangent = 6 : i64, tile.out}, %dx: !tile.ptr<f32>, %dv: !tile.ptr<f32>,
+                    %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %i = tile.program_id 0
+  %j = tile.program_id 1
+  %n = tile.num_programs 1
+  %p = tile.addptr %x, %i : !tile.ptr<f32>, i32
+  %o = tile.addptr %v, %i : !tile.ptr<f32>, i32
+  %q = tile.addptr %w, %j : !tile.ptr<f32>, i32
+  %a = tile.load %p : !tile.ptr<f32> -> f32
+  %d = tile.load %o : !tile.ptr<f32> -> f32
+  %b = tile.load %q : !tile.ptr<f32> -> f32
+  %e = arith.mulf %a, %d : f32
+  %c = arith.mulf %e, %b : f32
+  %row = arith.muli %i, %n : i32
+  %at = arith.addi %row, %j : i32
+  %r = tile.addptr %y, %at : !tile.ptr<f32>, i32
+  tile.store %r, %c : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
 // With an activation after the sum, the adjoint of the sum is saved in a first step. Each step
 // computes only its part.
 // CHECK-LABEL: func.func @activated
