@@ -79,8 +79,10 @@ enum FunctionAttribute : int {
   FunctionLocalBytes = 3,
   FunctionRegisters = 4,
   FunctionMaxDynamicShared = 8,
+  FunctionLargeClusters = 14, ///< more than 8 blocks, which not every GPU has room for
 };
-constexpr int PreferShared = 1; ///< cache configuration
+constexpr int PreferShared = 1;    ///< cache configuration
+constexpr int PortableCluster = 8; ///< blocks of a cluster that every GPU with clusters can run
 
 enum PointerAttribute : int {
   PointerMemoryType = 2,

@@ -90,6 +90,8 @@ nrd_status prepare(const CudaApi &driver, const Gpu &gpu, const Chosen &chosen, 
     result = driver.cuKernelSetAttribute(FunctionMaxDynamicShared, int(code.shared_bytes),
                                          loaded->kernel, device);
   }
+  if (result == Success && code.num_ctas > PortableCluster)
+    result = driver.cuKernelSetAttribute(FunctionLargeClusters, 1, loaded->kernel, device);
   Context current = nullptr;
   if (result == Success)
     result = driver.cuCtxGetCurrent(&current);
@@ -205,9 +207,12 @@ nrd_status embedded::launchCuda(const Chosen &chosen, const nrd_embedded_launch 
   LaunchConfig config{};
   for (int axis = 0; axis < 3; ++axis) {
     config.grid[axis] = how.grid[axis];
-    if (how.grid[axis] > uint32_t(gpu.maxGrid[axis])) [[unlikely]]
-      return fail(NRD_STATUS_ARGUMENT, "axis %d of the grid of `%s` is %u, at most %d on %s", axis,
-                  chosen.kernel.name, how.grid[axis], gpu.maxGrid[axis], gpu.name);
+    uint32_t most = uint32_t(gpu.maxGrid[axis]);
+    if (axis == 0)
+      most /= code.num_ctas;
+    if (how.grid[axis] > most) [[unlikely]]
+      return fail(NRD_STATUS_ARGUMENT, "axis %d of the grid of `%s` is %u, at most %u on %s", axis,
+                  chosen.kernel.name, how.grid[axis], most, gpu.name);
   }
   config.grid[0] *= code.num_ctas;
   config.block[0] = code.num_warps * 32;

@@ -18,6 +18,7 @@ struct Machine {
   bool tma = true;          ///< a copy engine for blocks, with barriers that count its bytes
   bool fp8Mma = true;       ///< fp8 operands in matrix units
   bool matrixStores = true; ///< a warp writes 8x8 matrices to shared memory at once
+  unsigned maxBlocks = 16;  ///< blocks that can run a program together; 1: there are no clusters
   unsigned maxSharedBytes = 232448; ///< dynamic shared memory of a block at most
   int generation = 90;              ///< its number among the target's machines, for reports alone
 };

@@ -27,9 +27,9 @@ enum class OverlapStores : uint8_t { Never, Waits, Groups };
 
 struct GpuOptions {
   Machine machine = {};
-  int numWarps = 4;  ///< a power of two
-  int numStages = 3; ///< default depth of pipelined loops
-  int numCtas = 1;
+  int numWarps = 4;     ///< of a program, all its blocks together; a power of two
+  int numStages = 3;    ///< default depth of pipelined loops
+  int numBlocks = 1;    ///< that run a program together, as a cluster; a power of two
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Waits;

@@ -60,6 +60,7 @@ struct EmitNvidia : public PassWrapper<EmitNvidia, OperationPass<ModuleOp>> {
     prepareModule(module, **machine);
     KernelShape shape;
     shape.threads = 32 * emitted->warps;
+    shape.clusterBlocks = emitted->blocks;
     markKernel(*module.getFunction(emitted->entry), shape);
     std::string problems;
     llvm::raw_string_ostream stream(problems);

@@ -124,6 +124,9 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
   if ((numWarpsSet && !std::has_single_bit(uint64_t(numWarps))) && name == "num_warps")
     return makeError(NRD_ERROR_ARGUMENT, "AssertionError", diag::WarpsNotPowerOfTwo,
                      value.value.repr());
+  bool isCluster = numCtas <= 16 && std::has_single_bit(uint64_t(numCtas));
+  if (name == "num_ctas" && !isCluster)
+    return badValue(name, "1, 2, 4, 8 or 16", value);
   if (name == "triton_version" && !parseTritonVersion(tritonVersion))
     return badValue(name, "a release of Triton such as `3.8`", value);
   if (name == "target" && !TargetName::parse(target))

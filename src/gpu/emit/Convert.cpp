@@ -1,6 +1,7 @@
 // ngpu.convert_layout: renamed registers, or shuffles. What needs shared memory has been made
 // explicit before (expandConversions).
 #include "gpu/emit/SharedAccess.h"
+#include "gpu/layouts/Blocks.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "layout/Conversion.h"
 
@@ -110,6 +111,7 @@ void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
   const LinearLayout &to = ngpu::layoutOf(op.getType()).getLayout();
   SplitConversion split = splitConversion(op);
   llvm::Value *base = e.scratch(op);
+  bool crosses = crossesBlocks(op);
   ArrayRef<llvm::Value *> values = e.get(op.getSrc());
   unsigned fromCore = from.size(Axis::Register), toCore = to.size(Axis::Register);
   unsigned repeats = values.size() / fromCore;
@@ -117,13 +119,13 @@ void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
   for (unsigned repeat = 0; repeat < repeats; ++repeat)
     for (unsigned piece = 0; piece < split.pieces(); ++piece) {
       if (repeat || piece)
-        e.barrier();
+        e.barrier(crosses);
       Values part;
       for (unsigned reg = 0; reg < split.from.size(Axis::Register); ++reg)
         part.push_back(
             values[repeat * fromCore + SplitConversion::whole(reg, piece, split.fromBits)]);
-      storeShared(e, base, {split.from, split.buffer, e.type(type)}, part);
-      e.barrier();
+      storeShared(e, base, {split.from, split.buffer, e.type(type)}, part, crosses);
+      e.barrier(crosses);
       Values loaded = loadShared(e, base, {split.to, split.buffer, e.type(type)});
       for (auto [reg, value] : llvm::enumerate(loaded))
         result[repeat * toCore + SplitConversion::whole(reg, piece, split.toBits)] = value;

@@ -51,7 +51,7 @@ struct Emitter::State {
   llvm::StringMap<llvm::GlobalVariable *> strings;
   llvm::DenseMap<Operation *, llvm::Function *> functions;
   llvm::SmallVector<func::FuncOp> toEmit;
-  unsigned kernelWarps = 4, extraWarps = 0;
+  unsigned kernelWarps = 4, extraWarps = 0, blocks = 1;
   llvm::BasicBlock *furtherWarps = nullptr; ///< where those of other parts begin
   DebugInfo debug;
   llvm::Value *globalScratch = nullptr;
@@ -66,6 +66,7 @@ Emitter::Emitter(func::FuncOp kernel, const EmitOptions &options, llvm::Module &
       state(std::make_unique<State>(module, options.lineInfo)) {
   if (auto warps = kernel->getAttrOfType<IntegerAttr>("ngpu.num_warps"))
     state->kernelWarps = warps.getInt();
+  state->blocks = ngpu::blockCount(kernel);
   if (ngpu::WarpSpecializeOp parts = ngpu::warpSpecializeOf(kernel))
     state->extraWarps = ngpu::furtherWarps(parts).count;
   llvm::FastMathFlags flags;
@@ -165,6 +166,10 @@ unsigned Emitter::warpCount() const {
   return state->region().warps;
 }
 
+unsigned Emitter::blockCount() const {
+  return state->blocks;
+}
+
 llvm::Value *Emitter::hoisted(llvm::function_ref<llvm::Value *()> body) {
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   b.SetInsertPoint(state->region().prologue->getTerminator());
@@ -185,7 +190,12 @@ llvm::Value *Emitter::threadId() {
   if (!region.thread)
     region.thread = hoisted([&]() -> llvm::Value * {
       unsigned lanes = options.machine.lanes;
-      llvm::Value *index = threadIndex(lanes * launchedWarps());
+      unsigned ofBlock = lanes * launchedWarps() / blockCount();
+      llvm::Value *index = threadIndex(ofBlock);
+      if (blockCount() > 1)
+        index = b.CreateOr(b.CreateShl(blockRank(), llvm::Log2_32(ofBlock), "", /*HasNUW=*/true,
+                                       /*HasNSW=*/true),
+                           index, "", /*IsDisjoint=*/true);
       return region.firstWarp ? b.CreateNUWSub(index, i32(region.firstWarp * lanes)) : index;
     });
   return region.thread;
@@ -467,11 +477,21 @@ Values Emitter::when(llvm::Value *condition, llvm::ArrayRef<llvm::Value *> other
   return values;
 }
 
-void Emitter::barrier() {
+void Emitter::barrier(bool allBlocks) {
   Region &region = state->region();
-  if (region.warps == 1)
+  if (allBlocks && blockCount() > 1)
+    return barrierOfBlocks();
+  if (region.warps == blockCount())
     return syncWarp();
   blockBarrier(region.barrier, region.warps == launchedWarps() ? 0 : region.warps);
+}
+
+void Emitter::inBlocks(llvm::Value *address, bool allBlocks,
+                       llvm::function_ref<void(llvm::Value *)> store) {
+  if (!allBlocks || blockCount() == 1)
+    return store(address);
+  for (unsigned rank = 0; rank < blockCount(); ++rank)
+    store(sharedOf(address, i32(rank)));
 }
 
 Values Emitter::toWords(llvm::Value *value) {

@@ -64,8 +64,10 @@ public:
 
   //===--- places
   //--------------------------------------------------------------------------------===//
-  /// Number of warps of the region being emitted, and indices within it.
+  /// Number of warps of the region being emitted, those of all blocks of the program (Blocks.h),
+  /// and indices among them.
   unsigned warpCount() const;
+  unsigned blockCount() const;  ///< that run a program
   unsigned threadCount() const; ///< lanes * warpCount
   unsigned laneBits() const;    ///< of a thread's index, the lowest; the others are its warp's
   llvm::Value *threadId();      ///< 0 .. threadCount - 1
@@ -132,8 +134,12 @@ public:
   void beginRegion(unsigned firstWarp, unsigned warps, unsigned barrier);
   void endRegion();
 
-  /// A barrier of the warps of the region.
-  void barrier();
+  /// A barrier of the warps of the region: of the program or, if not `allBlocks`, of this block.
+  void barrier(bool allBlocks = true);
+  /// Calls `store` with `address`, in shared memory, or with its place in the shared memory of
+  /// every block of the program.
+  void inBlocks(llvm::Value *address, bool allBlocks,
+                llvm::function_ref<void(llvm::Value *)> store);
   /// Any type of any width: split into 32-bit words.
   llvm::Value *shuffleXor(llvm::Value *value, unsigned laneMask);
   llvm::Value *shuffleIndex(llvm::Value *value, llvm::Value *lane);
@@ -158,7 +164,7 @@ public:
   void emitFunctions();
   /// The LLVM function of a function of the module other than the kernel.
   llvm::Function *callee(mlir::func::FuncOp function);
-  unsigned launchedWarps() const;
+  unsigned launchedWarps() const; ///< of all blocks of a program
   /// Where the warps of the further parts of warp_specialize begin; asked for once. Null when it
   /// has been, or there are none.
   llvm::BasicBlock *furtherWarps();

@@ -36,6 +36,16 @@ public:
   virtual void blockBarrier(unsigned number, unsigned warps) = 0;
   /// The same for the threads of one warp.
   virtual void syncWarp() = 0;
+  /// The number of this block among those that run its program (i32).
+  virtual llvm::Value *blockRank() = 0;
+  /// The place of `address`, which is in this block's shared memory, in that of block `rank` (i32)
+  /// of the program; for stores.
+  virtual llvm::Value *sharedOf(llvm::Value *address, llvm::Value *rank) = 0;
+  /// All threads of all blocks of the program meet; as for blockBarrier. In two halves for callers
+  /// that have something to do meanwhile: `arriveAtBlocks` orders no accesses to memory.
+  virtual void barrierOfBlocks() = 0;
+  virtual void arriveAtBlocks() = 0;
+  virtual void waitForBlocks() = 0;
   /// LLVM's name of the synchronisation scope of a block.
   virtual llvm::StringRef blockScope() const = 0;
 

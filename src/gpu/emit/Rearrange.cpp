@@ -2,6 +2,7 @@
 // go.
 #include "gpu/layouts/Rearrange.h"
 #include "gpu/emit/SharedAccess.h"
+#include "gpu/layouts/Blocks.h"
 #include "layout/Constructors.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -51,10 +52,16 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
   // piece.
   llvm::Type *element = e.type(type), *stored = storedType(e, element);
   unsigned threads = e.threadCount(), atOnce = exchangeRegisters(op);
-  auto at = [&](unsigned row, llvm::Value *thread) {
+  auto at = [&](unsigned row, llvm::Value *thread, llvm::Value *base) {
     llvm::Value *index = e.b.CreateAdd(thread, e.i32(int64_t(row) * threads));
-    return e.b.CreateGEP(stored, e.scratch(op), index);
+    return e.b.CreateGEP(stored, base, index);
   };
+  // What the partner reads is in the partner's block.
+  llvm::Value *base = e.scratch(op), *partners = base;
+  bool crosses = crossesBlocks(op);
+  if (crosses)
+    partners = e.sharedOf(
+        base, e.b.CreateXor(e.blockRank(), step.warp / (e.warpCount() / e.blockCount())));
   SmallVector<unsigned> order;
   SmallVector<unsigned> row(source.size(), 0);
   SmallVector<bool> listed(source.size(), false);
@@ -70,14 +77,15 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
     ArrayRef<unsigned> piece =
         ArrayRef(order).slice(first, std::min<size_t>(atOnce, order.size() - first));
     if (first)
-      e.barrier();
+      e.barrier(crosses);
     for (auto [i, reg] : llvm::enumerate(piece)) {
       row[reg] = i;
-      e.b.CreateStore(toStored(e, source[reg]), at(i, e.threadId()));
+      e.b.CreateStore(toStored(e, source[reg]), at(i, e.threadId(), partners));
     }
-    e.barrier();
+    e.barrier(crosses);
     for (unsigned reg : piece)
-      values[reg] = fromStored(e, e.b.CreateLoad(stored, at(row[partner(reg)], other)), element);
+      values[reg] =
+          fromStored(e, e.b.CreateLoad(stored, at(row[partner(reg)], other, base)), element);
   }
   for (unsigned reg = 0; reg < source.size(); ++reg)
     values[reg] = values[reg & ~freeBits];
@@ -95,7 +103,9 @@ public:
       e.when(e.owner(type), [&] {
         for (auto [reg, value] : llvm::enumerate(e.get(tensor)))
           if (!e.isRedundantRegister(type, reg))
-            e.b.CreateStore(toStored(e, value), at(e.coordinates(type, reg)));
+            e.inBlocks(base, /*allBlocks=*/true, [&](llvm::Value *memory) {
+              e.b.CreateStore(toStored(e, value), at(memory, e.coordinates(type, reg)));
+            });
       });
     } else {
       SmallVector<unsigned> order;
@@ -104,21 +114,21 @@ public:
       storeShared(e, base,
                   {ngpu::layoutOf(type).getLayout(), sharedLinear(type.getShape(), order), element,
                    1, 0, false},
-                  e.get(tensor));
+                  e.get(tensor), /*allBlocks=*/true);
     }
     e.barrier();
   }
 
   llvm::Value *load(ArrayRef<llvm::Value *> index) {
-    return fromStored(e, e.b.CreateLoad(stored, at(index)), element);
+    return fromStored(e, e.b.CreateLoad(stored, at(base, index)), element);
   }
 
 private:
-  llvm::Value *at(ArrayRef<llvm::Value *> index) {
+  llvm::Value *at(llvm::Value *memory, ArrayRef<llvm::Value *> index) {
     llvm::Value *flat = index[0];
     for (unsigned dim = 1; dim < index.size(); ++dim)
       flat = e.b.CreateAdd(e.b.CreateMul(flat, e.i32(type.getDimSize(dim))), index[dim]);
-    return e.b.CreateGEP(stored, base, flat);
+    return e.b.CreateGEP(stored, memory, flat);
   }
 
   Emitter &e;

@@ -2,6 +2,7 @@
 // See gpu/layouts/AxisPlan.h for the method.
 #include "gpu/emit/SharedAccess.h"
 #include "gpu/layouts/AxisPlan.h"
+#include "gpu/layouts/Blocks.h"
 #include "ir/tile/Combiner.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -241,6 +242,7 @@ void Reduction::run() {
     AxisScratch scratch =
         axisScratch(plan, op.getSrcs().getTypes(), axisCopies(type, axis, commutes));
     llvm::Value *base = e.scratch(op);
+    bool crosses = crossesBlocks(op);
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
           e.b.getInt8Ty(), base, scratch.offsets[operand] + copy * scratch.copyBytes[operand]);
@@ -253,10 +255,11 @@ void Reduction::run() {
           for (const Element &element : part)
             values.push_back(element[k]);
           storeShared(e, address(k, copy++),
-                      {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values);
+                      {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values,
+                      crosses);
         }
     }
-    e.barrier();
+    e.barrier(crosses);
     unsigned copy = 0, partials = 1u << plan.heldBits;
     for (auto &repeat : parts)
       for (auto &part : repeat) {

@@ -7,6 +7,7 @@
 // on the complemented axis index.
 #include "gpu/emit/SharedAccess.h"
 #include "gpu/layouts/AxisPlan.h"
+#include "gpu/layouts/Blocks.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -305,6 +306,7 @@ void Scan::run() {
   if (plan.partialBits) {
     AxisScratch scratch = axisScratch(plan, op.getSrcs().getTypes(), rows.size());
     llvm::Value *base = e.scratch(op);
+    bool crosses = crossesBlocks(op);
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
           e.b.getInt8Ty(), base, scratch.offsets[operand] + copy * scratch.copyBytes[operand]);
@@ -315,9 +317,9 @@ void Scan::run() {
         for (unsigned reg = 0; reg < core; ++reg)
           values.push_back(row.totals[row.leader[reg]][k]);
         storeShared(e, address(k, copy),
-                    {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values);
+                    {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values, crosses);
       }
-    e.barrier();
+    e.barrier(crosses);
     for (auto [copy, row] : llvm::enumerate(rows)) {
       SmallVector<Values> loaded;
       for (unsigned k = 0; k < operands; ++k)

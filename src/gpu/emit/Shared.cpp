@@ -54,7 +54,7 @@ bool emitShared(Emitter &e, Operation *op) {
         if (alloc.getSrc())
           storeShared(e, base,
                       moveOf(e, cast<RankedTensorType>(alloc.getSrc().getType()), alloc.getType()),
-                      e.get(alloc.getSrc()));
+                      e.get(alloc.getSrc()), alloc.getAllBlocks());
         return true;
       })
       .Case([&](ngpu::LocalDeallocOp) { return true; })

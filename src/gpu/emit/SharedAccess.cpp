@@ -186,7 +186,7 @@ llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element) {
 }
 
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
-                 llvm::ArrayRef<llvm::Value *> registers) {
+                 llvm::ArrayRef<llvm::Value *> registers, bool allBlocks) {
   Access access(e, move);
   // Bits that the layout lacks are free as well.
   uint32_t freeLanes =
@@ -194,18 +194,19 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
       (e.options.machine.lanes - 1);
   uint32_t freeWarps =
       (move.distributed.freeBits(Axis::Warp) | ~(move.distributed.size(Axis::Warp) - 1)) &
-      (e.warpCount() - 1);
-  bool matrices = move.matrices && e.options.machine.matrixStores && !freeLanes && !freeWarps;
+      ((allBlocks ? e.warpCount() : e.warpCount() / e.blockCount()) - 1);
+  bool matrices =
+      move.matrices && !allBlocks && e.options.machine.matrixStores && !freeLanes && !freeWarps;
   auto [vector, matrix, conflicts, cost] =
       sharedAccess(move.distributed, move.memory, access.bytes * 8, matrices);
   if (matrix)
     return storeMatrices(e, base, access, *matrix, registers);
 
-  SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
+  SharedAddresses own(e, base, access.laneBytes, access.warpBytes);
   llvm::Value *owner = nullptr;
   if (uint32_t copies = freeLanes | freeWarps << e.laneBits())
     owner = e.b.CreateICmpEQ(e.b.CreateAnd(e.threadId(), copies), e.i32(0));
-  e.when(owner, [&] {
+  auto storeTo = [&](SharedAddresses &addresses) {
     for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
       forGroups(access, bitMask(vector.registerBits), [&](unsigned reg, uint32_t offset) {
         llvm::Value *data = nullptr;
@@ -220,6 +221,14 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
         e.b.CreateAlignedStore(data, addresses.at(offset, repeat * move.repeatBytes),
                                llvm::Align(vector.elements * access.bytes));
       });
+  };
+  e.when(owner, [&] {
+    if (!allBlocks || e.blockCount() == 1)
+      return storeTo(own);
+    e.inBlocks(base, allBlocks, [&](llvm::Value *memory) {
+      SharedAddresses there(e, memory, access.laneBytes, access.warpBytes);
+      storeTo(there);
+    });
   });
 }
 

@@ -39,9 +39,10 @@ llvm::Type *storedType(Emitter &e, llvm::Type *element);
 llvm::Value *toStored(Emitter &e, llvm::Value *value);
 llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element);
 
-/// Every element is written once, by the place that owns it.
+/// Every element is written once, by the place that owns it, to the shared memory of `allBlocks` of
+/// the program; otherwise each block writes the elements that its threads have to its own.
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
-                 llvm::ArrayRef<llvm::Value *> registers);
+                 llvm::ArrayRef<llvm::Value *> registers, bool allBlocks = false);
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move);
 
 } // namespace nereid::gpu

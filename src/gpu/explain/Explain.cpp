@@ -148,8 +148,6 @@ const WhyNotPipelined *whyNot(const LoopDecision &decision) {
 
 void adviseOnOptions(func::FuncOp kernel, const GpuOptions &options,
                      std::vector<explain::Hint> &advice) {
-  if (options.numCtas > 1)
-    advice.push_back(makeHint(HintKind::NoClusters, {}, {number(options.numCtas)}));
   kernel.walk([&](scf::ForOp loop) {
     std::vector<std::string> names;
     for (StringRef name : {"flatten"})

@@ -4,11 +4,13 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/explain/Explain.h"
 #include "gpu/pipeline/FitKernel.h"
+#include "gpu/pipeline/OneBlock.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/SkipScaling.h"
 #include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
+#include "transforms/Explain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -42,9 +44,22 @@ void setTarget(func::FuncOp kernel, const GpuOptions &options) {
     if (function != kernel && function->hasAttr("tile.kernel"))
       continue;
     function->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
+    if (options.numBlocks > 1)
+      function->setAttr("ngpu.num_blocks", builder.getI32IntegerAttr(options.numBlocks));
     function->setAttr("ngpu.num_lanes", builder.getI32IntegerAttr(options.machine.lanes));
     function->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.machine.generation));
   }
+}
+
+/// Loops whose own `num_stages` has no effect because several blocks run the program: their copies
+/// would be to the shared memory of one block.
+void adviseOnStages(func::FuncOp kernel, std::vector<explain::Hint> &advice) {
+  kernel.walk([&](scf::ForOp loop) {
+    if (auto stages = loop->getAttrOfType<IntegerAttr>("tile.num_stages"))
+      advice.push_back(explain::makeHint(
+          explain::HintKind::StagesIgnored, transforms::placeOf(loop.getLoc()),
+          {std::to_string(stages.getInt()), "several blocks run the program", "`num_ctas=1`"}));
+  });
 }
 
 /// What the passes work on, and what they find out.
@@ -100,6 +115,10 @@ constexpr Step steps[] = {
     // Loads that feed dots become asynchronous copies; their address computations are left dead.
     {"pipeline-loops", "multi-buffer the loads of loops",
      [](State &state) -> llvm::Error {
+       if (state.options.numBlocks > 1) {
+         adviseOnStages(state.kernel, state.report.advice);
+         return llvm::Error::success();
+       }
        state.report.stages = std::max(
            state.report.stages, pipelineLoops(state.kernel, state.options, state.report.advice));
        return llvm::Error::success();
@@ -182,8 +201,22 @@ llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, 
 
 llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
                                          bool wantReport) {
-  return fitKernel(module, options,
-                   [&](const GpuOptions &now) { return runPasses(module, now, wantReport); });
+  GpuOptions chosen = options;
+  std::optional<explain::Hint> whyOneBlock;
+  if (options.numBlocks > 1)
+    if (func::FuncOp kernel = kernelOf(module);
+        kernel && (whyOneBlock = oneBlock(kernel, options))) {
+      chosen.numWarps /= options.numBlocks;
+      chosen.numBlocks = 1;
+    }
+  auto report = fitKernel(
+      module, chosen, [&](const GpuOptions &now) { return runPasses(module, now, wantReport); });
+  if (!report)
+    return report;
+  report->blocks = unsigned(chosen.numBlocks);
+  if (whyOneBlock)
+    report->advice.insert(report->advice.begin(), std::move(*whyOneBlock));
+  return report;
 }
 
 namespace {
@@ -205,7 +238,8 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   GpuOptions options() const {
     GpuOptions options;
     options.machine = machineByNumber(sm);
-    options.numWarps = warps;
+    options.numWarps = warps * blocks;
+    options.numBlocks = blocks;
     options.numStages = stages;
     options.specialise = specialise;
     options.overlapStores = overlapStores;
@@ -215,7 +249,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   }
 
   Pass::Option<int> sm{*this, "sm", llvm::cl::desc("compute capability * 10"), llvm::cl::init(90)};
-  Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a program"), llvm::cl::init(4)};
+  Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a block"), llvm::cl::init(4)};
+  Pass::Option<int> blocks{*this, "blocks", llvm::cl::desc("blocks of a program"),
+                           llvm::cl::init(1)};
   Pass::Option<int> stages{*this, "stages", llvm::cl::desc("depth of pipelined loops"),
                            llvm::cl::init(3)};
   Pass::Option<Specialise> specialise{

@@ -3,6 +3,7 @@
 // are moved piece by piece (SplitConversion.h).
 #include "gpu/Passes.h"
 #include "gpu/explain/Explain.h"
+#include "gpu/layouts/Blocks.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
@@ -64,7 +65,9 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
         convert.setPieces(split->pieces());
         return;
       }
-    auto buffer = ngpu::LocalAllocOp::create(builder, loc, whole, source, nullptr);
+    bool crosses = !keepsBlocks(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
+                                options.numWarps, options.numBlocks);
+    auto buffer = ngpu::LocalAllocOp::create(builder, loc, whole, source, nullptr, crosses);
     convert.replaceAllUsesWith(ngpu::LocalLoadOp::create(builder, loc, to, buffer).getResult());
   }
   convert.erase();

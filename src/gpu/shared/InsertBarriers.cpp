@@ -18,9 +18,16 @@
 // Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and
 // the pass that made them has put barriers of the group and fences.
 //
+// In a program of several blocks (gpu/layouts/Blocks.h) an op that crosses blocks writes to the
+// shared memory of others. A barrier of the block orders neither these writes nor its own accesses
+// with them, so that two sets are kept: accesses since the last barrier of the block, and since the
+// last one of all blocks. Before the first such write all blocks must have started: each arrives
+// when it starts, and waits for the others before the first op that may meet them.
+//
 // An atomic operation that releases is done by one thread for the whole block when it is a scalar
 // one: a barrier before it orders the global accesses of all threads before.
 #include "gpu/Passes.h"
+#include "gpu/layouts/Blocks.h"
 #include "gpu/shared/BufferUses.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -80,6 +87,9 @@ struct State {
   Intervals copying;                ///< by cp.async, not waited for
   Intervals matrixReads, bulkReads; ///< not waited for
   bool global = false;              ///< an access to global memory since the last barrier
+  /// Of a program of several blocks, since the last barrier of all of them: this block's accesses
+  /// to its own shared memory, and what other blocks have written there.
+  Intervals ofBlock, fromBlocks;
 
   void join(const State &other) {
     read.add(other.read);
@@ -89,6 +99,13 @@ struct State {
     matrixReads.add(other.matrixReads);
     bulkReads.add(other.bulkReads);
     global |= other.global;
+    ofBlock.add(other.ofBlock);
+    fromBlocks.add(other.fromBlocks);
+  }
+  void synchroniseBlocks() {
+    synchronise();
+    ofBlock.clear();
+    fromBlocks.clear();
   }
   void synchronise() {
     read.clear();
@@ -101,33 +118,59 @@ struct State {
 
 class Barriers {
 public:
-  explicit Barriers(func::FuncOp function) : function(function), uses(function) {
+  explicit Barriers(func::FuncOp function)
+      : function(function), uses(function), severalBlocks(ngpu::blockCount(function) > 1) {
     function.walk([&](Operation *op) { findOtherProxy(op); });
   }
   void run() {
     State state;
     walk(function.getBody().front(), state);
     write();
+    if (severalBlocks && function->hasAttr("tile.kernel"))
+      awaitStart();
   }
 
 private:
+  enum class Barrier : uint8_t { None, Block, AllBlocks };
   struct Decision {
-    bool barrier = false, fence = false;
+    Barrier barrier = Barrier::None;
+    bool fence = false;
   };
   void findOtherProxy(Operation *op);
   Intervals bytesOf(Value buffer) const;
   /// Before `op`, if the accesses meet earlier ones: a barrier.
-  void order(Operation *op, State &state, const Intervals &reads, const Intervals &writes);
-  void barrierBefore(Operation *op, State &state) {
-    decisions[op].barrier = true;
-    barrierAt(op, state);
+  /// `crosses`: its writes are to the shared memory of other blocks too.
+  void order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
+             bool crosses = false);
+  void barrierBefore(Operation *op, State &state, Barrier barrier) {
+    decisions[op].barrier = std::max(decisions[op].barrier, barrier);
+    barrierAt(op, state, barrier);
   }
   /// A barrier takes place at (or just before, or within) `op`.
-  void barrierAt(Operation *op, State &state) {
+  void barrierAt(Operation *op, State &state, Barrier barrier) {
     if (state.unfenced.meets(otherProxy))
       decisions[op].fence = true;
-    state.synchronise();
+    if (barrier == Barrier::AllBlocks)
+      state.synchroniseBlocks();
+    else
+      state.synchronise();
   }
+  /// The barrier of all threads of the program.
+  Barrier widest() const { return severalBlocks ? Barrier::AllBlocks : Barrier::Block; }
+  void noteRead(State &state, const Intervals &bytes) {
+    state.read.add(bytes);
+    if (severalBlocks)
+      state.ofBlock.add(bytes);
+  }
+  void noteWrite(State &state, const Intervals &bytes, bool crosses = false) {
+    state.written.add(bytes);
+    if (severalBlocks)
+      state.ofBlock.add(bytes);
+    if (crosses)
+      state.fromBlocks.add(bytes);
+  }
+  /// The start of the program's blocks.
+  void awaitStart();
   void walk(mlir::Block &block, State &state);
   void visit(Operation *op, State &state);
   /// Barriers, fences, waits.
@@ -142,6 +185,7 @@ private:
 
   func::FuncOp function;
   BufferUses uses;
+  bool severalBlocks;
   Intervals otherProxy; ///< bytes that the matrix unit or the copy engine ever access
   llvm::MapVector<Operation *, Decision> decisions;
 };
@@ -169,10 +213,16 @@ void Barriers::findOtherProxy(Operation *op) {
         otherProxy.add(bytesOf(operand));
 }
 
-void Barriers::order(Operation *op, State &state, const Intervals &reads, const Intervals &writes) {
-  if (decisions.lookup(op).barrier || reads.meets(state.written) || writes.meets(state.written) ||
-      writes.meets(state.read))
-    barrierBefore(op, state);
+void Barriers::order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
+                     bool crosses) {
+  Barrier decided = decisions.lookup(op).barrier;
+  bool ofAll = reads.meets(state.fromBlocks) || writes.meets(state.fromBlocks) ||
+               (crosses && writes.meets(state.ofBlock));
+  if (ofAll || decided == Barrier::AllBlocks)
+    barrierBefore(op, state, Barrier::AllBlocks);
+  else if (decided == Barrier::Block || reads.meets(state.written) || writes.meets(state.written) ||
+           writes.meets(state.read))
+    barrierBefore(op, state, Barrier::Block);
 }
 
 Interval scratchOf(Operation *op) {
@@ -215,10 +265,10 @@ bool releases(Operation *op) {
 }
 
 void Barriers::visit(Operation *op, State &state) {
-  if (decisions.lookup(op).barrier)
-    barrierAt(op, state);
+  if (Barrier barrier = decisions.lookup(op).barrier; barrier != Barrier::None)
+    barrierAt(op, state, barrier);
   if (state.global && releases(op))
-    barrierBefore(op, state);
+    barrierBefore(op, state, widest());
   state.global |= touchesGlobal(op);
 
   // Every op belongs to at most one of these.
@@ -231,9 +281,9 @@ void Barriers::visitSynchronisation(Operation *op, State &state) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<ngpu::BarrierOp>([&](ngpu::BarrierOp barrier) {
         if (!barrier.getId())
-          barrierAt(op, state);
+          barrierAt(op, state, Barrier::Block);
       })
-      .Case<tile::BarrierOp, ngpu::ClusterBarrierOp>([&](auto) { barrierAt(op, state); })
+      .Case<tile::BarrierOp, ngpu::ClusterBarrierOp>([&](auto) { barrierAt(op, state, widest()); })
       .Case([&](ngpu::FenceAsyncOp) { state.unfenced.clear(); })
       .Case([&](ngpu::WgmmaWaitOp wait) {
         state.read.add(state.matrixReads);
@@ -262,8 +312,9 @@ void Barriers::visitAccess(Operation *op, State &state) {
   };
   auto write = [&](ValueRange values) {
     buffers(values, writes);
-    order(op, state, reads, writes);
-    state.written.add(writes);
+    bool crosses = severalBlocks && crossesBlocks(op);
+    order(op, state, reads, writes, crosses);
+    noteWrite(state, writes, crosses);
     state.unfenced.add(writes);
   };
   llvm::TypeSwitch<Operation *>(op)
@@ -281,7 +332,7 @@ void Barriers::visitAccess(Operation *op, State &state) {
             ngpu::MBarrierWaitOp>([&](auto) {
         buffers(op->getOperands(), reads);
         order(op, state, reads, writes);
-        state.read.add(reads);
+        noteRead(state, reads);
       })
       .Case([&](ngpu::WgmmaOp wgmma) {
         buffers(op->getOperands(), reads);
@@ -311,9 +362,10 @@ void Barriers::visitAccess(Operation *op, State &state) {
         if (scratch.begin == scratch.end)
           return;
         writes.add(scratch);
-        order(op, state, reads, writes);
-        barrierAt(op, state);
-        state.read.add(scratch);
+        bool crosses = severalBlocks && crossesBlocks(op);
+        order(op, state, reads, writes, crosses);
+        barrierAt(op, state, crosses ? Barrier::AllBlocks : Barrier::Block);
+        noteRead(state, writes);
       });
 }
 
@@ -326,15 +378,15 @@ void Barriers::visitControl(Operation *op, State &state) {
           return;
         Intervals writes;
         writes.add(footprint(callee));
-        order(op, state, Intervals(), writes);
-        state.written.add(writes);
+        order(op, state, Intervals(), writes, severalBlocks);
+        noteWrite(state, writes, severalBlocks);
         state.global = true;
       })
       .Case<scf::ForOp, scf::WhileOp>([&](auto loop) { visitLoop(loop, state); })
       .Case([&](ngpu::WarpSpecializeOp parts) {
         // Other warps start here, and end here.
         if (!state.read.empty() || !state.written.empty() || state.global)
-          barrierBefore(op, state);
+          barrierBefore(op, state, Barrier::Block);
         for (Region &part : parts.getParts()) {
           State own;
           walk(part.front(), own);
@@ -400,8 +452,36 @@ void Barriers::write() {
     OpBuilder builder(op);
     if (decision.fence)
       ngpu::FenceAsyncOp::create(builder, op->getLoc());
-    if (decision.barrier)
+    if (decision.barrier == Barrier::Block)
       ngpu::BarrierOp::create(builder, op->getLoc(), nullptr, nullptr);
+    else if (decision.barrier == Barrier::AllBlocks)
+      ngpu::ClusterBarrierOp::create(builder, op->getLoc(), false, false);
+  }
+}
+
+/// Whether the blocks of a program meet at `op`, or it writes to other blocks.
+bool meetsBlocks(Operation *op) {
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+    return callee && !callee.isExternal();
+  }
+  return isa<ngpu::ClusterBarrierOp, tile::BarrierOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op) ||
+         crossesBlocks(op);
+}
+
+void Barriers::awaitStart() {
+  Block &body = function.getBody().front();
+  for (Operation &op : body) {
+    WalkResult walked = op.walk([](Operation *each) {
+      return meetsBlocks(each) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (!walked.wasInterrupted())
+      continue;
+    OpBuilder start(&body, body.begin());
+    ngpu::ClusterBarrierOp::create(start, function.getLoc(), true, false);
+    OpBuilder before(&op);
+    ngpu::ClusterBarrierOp::create(before, op.getLoc(), false, true);
+    return;
   }
 }
 

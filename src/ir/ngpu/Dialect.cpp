@@ -250,9 +250,9 @@ RegisterPlace registerPlace(RankedTensorType type, unsigned reg) {
 constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  constexpr StringLiteral ofFunctions[] = {"ngpu.num_warps",   "ngpu.num_lanes",
-                                           "ngpu.sm",          "ngpu.shared_bytes",
-                                           "ngpu.tensor_maps", "ngpu.optional_maps"};
+  constexpr StringLiteral ofFunctions[] = {
+      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",    "ngpu.sm",
+      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps"};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))
@@ -319,6 +319,13 @@ FurtherWarps furtherWarps(WarpSpecializeOp op) {
   }
   result.count = at - own;
   return result;
+}
+
+unsigned blockCount(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto attr = op->getAttrOfType<IntegerAttr>("ngpu.num_blocks"))
+      return attr.getInt();
+  return 1;
 }
 
 unsigned laneCount(Operation *op) {

@@ -60,6 +60,8 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 
 /// `ngpu.num_warps` of the kernel around `op` (within a part of warp_specialize: of that part).
 unsigned warpCount(mlir::Operation *op);
+/// `ngpu.num_blocks` of the kernel around `op`: blocks that run one program, a power of two.
+unsigned blockCount(mlir::Operation *op);
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

@@ -32,8 +32,11 @@ def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure, Tile_SameElements]> 
 
 def NGPU_LocalAllocOp : NGPU_Op<"local_alloc", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a buffer in shared memory, filled from a tensor or uninitialised";
-  let description = "`offset` is set by allocation: bytes from the start of dynamic shared memory.";
-  let arguments = (ins Optional<Tile_Tensor>:$src, OptionalAttr<I32Attr>:$offset);
+  let description = [{
+    `offset` is set by allocation: bytes from the start of dynamic shared memory. `all_blocks`, of a program that several
+    blocks run: every block writes its elements of `src` to the buffers of all of them.
+  }];
+  let arguments = (ins Optional<Tile_Tensor>:$src, OptionalAttr<I32Attr>:$offset, UnitAttr:$all_blocks);
   let results = (outs NGPU_AnyBuffer:$result);
   let assemblyFormat = "($src^ `:` type($src) `->`)? type($result) attr-dict";
   let hasVerifier = 1;
@@ -155,7 +158,12 @@ def NGPU_MBarrierWaitOp : NGPU_Op<"mbarrier_wait"> {
 
 def NGPU_ClusterBarrierOp : NGPU_Op<"cluster_barrier", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "all threads of the cluster wait for one another";
-  let assemblyFormat = "attr-dict";
+  let description = [{
+    What they have written to memory before is seen by all of them behind it. `arrive_only` and `wait_only` are its two
+    halves: the first waits for nobody and orders no accesses, the second waits until all threads have come to the first.
+  }];
+  let arguments = (ins UnitAttr:$arrive_only, UnitAttr:$wait_only);
+  let assemblyFormat = "(`arrive_only` $arrive_only^)? (`wait_only` $wait_only^)? attr-dict";
 }
 
 def NGPU_ClusterRankOp : NGPU_Op<"cluster_rank", [Pure]> {

@@ -15,11 +15,12 @@ def NGPU_Dialect : Dialect {
     layout as its encoding, `tensor<128x64xf16, #ngpu.layout<...>>`, and the ops of tile, arith and math work on
     such tensors as before; what concerns threads and shared memory is here.
 
-    One program is one block of threads (CTA) of `num_warps` warps of `num_lanes` threads. All ops are executed by all warps of their
-    region, converged.
+    One program is one block of threads (CTA) of `num_warps` warps of `num_lanes` threads, or the `num_blocks` blocks of a cluster,
+    which have `num_warps` warps together: `num_warps` / `num_blocks` each, those of the first block first. All ops are executed by all
+    warps of their region, converged.
 
-    Attributes on the kernel (a `func.func` with `tile.kernel`): `ngpu.num_warps` (i32), `ngpu.num_lanes` (i32; 32 where
-    it is missing), `ngpu.sm` (i32: 80, 90, ... as the target numbers its machines), after allocation `ngpu.shared_bytes` (i32) and on every `ngpu.local_alloc` `offset` (bytes from the start of the
+    Attributes on the kernel (a `func.func` with `tile.kernel`): `ngpu.num_warps` (i32), `ngpu.num_blocks` (i32; 1 where it is missing),
+    `ngpu.num_lanes` (i32; 32 where it is missing), `ngpu.sm` (i32: 80, 90, ... as the target numbers its machines), after allocation `ngpu.shared_bytes` (i32) and on every `ngpu.local_alloc` `offset` (bytes from the start of the
     block's dynamic shared memory). `ngpu.tensor_maps` (i32): how many tensor maps the launcher passes; `ngpu.optional_maps` (i32): a bit for each of the first 31 that it
     passes as zeros where it cannot make it. An op that needs scratch shared
     memory of its own (reductions and scans across warps, scalar atomics) carries `ngpu.scratch` (i32: its offset). The verifier

@@ -170,6 +170,11 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     if (result != Success)
       return callError(cuda, result, "reserve shared memory for `" + kernel.name + "`");
   }
+  if (info.numCtas > PortableCluster) {
+    result = cuda.cuKernelSetAttribute(FunctionLargeClusters, 1, function, device);
+    if (result != Success)
+      return callError(cuda, result, "allow large clusters for `" + kernel.name + "`");
+  }
   result = cuda.cuCtxGetCurrent(&there.context);
   if (result == Success)
     result = cuda.cuKernelGetFunction(&there.function, function);
@@ -331,6 +336,15 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
 ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const CudaCode &code,
                           const Ready &ready, Function function, const nrd_launch &launch,
                           Slots &slots, Result &result) {
+  if (ready.blocks > 1) {
+    const DeviceInfo *gpu;
+    if (ErrorPtr error = deviceInfo(driver, ready.number, gpu))
+      return error;
+    int64_t most = gpu->maxGrid[0] / int64_t(ready.blocks);
+    if (int64_t(launch.grid[0]) > most)
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::GpuGridTooLarge, 0,
+                       int64_t(launch.grid[0]), most);
+  }
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   Extras extras;

@@ -57,9 +57,9 @@ void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
 gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
   gpu::GpuOptions result;
   result.machine = machineOf(arch);
-  result.numWarps = options.numWarps;
+  result.numWarps = options.numWarps * options.numCtas;
   result.numStages = options.numStages;
-  result.numCtas = options.numCtas;
+  result.numBlocks = options.numCtas;
   result.maxRegisters = options.maxRegisters;
   const std::string &specialise = Settings::current().warpSpecialise;
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
@@ -172,6 +172,7 @@ llvm::Error Compilation::lowerTensors() {
   result->layouts = std::move(report->layouts);
   result->advice = std::move(report->advice);
   result->info.sharedBytes = report->sharedBytes;
+  result->info.numCtas = int(report->blocks);
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }
@@ -226,6 +227,7 @@ llvm::Error Compilation::emitLlvm() {
 KernelShape Compilation::shapeOfLaunch() {
   KernelShape shape;
   shape.threads = int(emitted.warps) * lanesOfWarp;
+  shape.clusterBlocks = result->info.numCtas;
   shape.maxRegisters = options.maxRegisters;
   if (ngpu::WarpSpecializeOp parts = ngpu::warpSpecializeOf(kernel); parts && !shape.maxRegisters)
     shape.maxRegisters = launchRegisters(parts, options.numWarps);

@@ -10,6 +10,7 @@ gpu::Machine machineOf(const Architecture &arch) {
   machine.tma = arch.hasTma();
   machine.fp8Mma = arch.hasFp8Mma();
   machine.matrixStores = arch.hasStmatrix();
+  machine.maxBlocks = arch.hasClusters() ? 16 : 1;
   machine.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
   machine.generation = arch.sm;
   return machine;

@@ -2,6 +2,9 @@
 // axis, combinations that do not commute, copies in lanes and warps, odd sizes.
 #include "Simulated.h"
 
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
 using namespace nereid;
 using namespace nereid::test;
 
@@ -91,7 +94,8 @@ WarpSimulator::External expecting(Outcome &outcome, std::function<Pair(uint64_t)
   };
 }
 
-SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome) {
+SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome, unsigned blocks = 1,
+                       Damage damage = {}) {
   llvm::SmallVector<int64_t, 3> rest(one.shape);
   rest.erase(rest.begin() + one.axis);
   auto [inner, whole] = strides(one);
@@ -117,18 +121,22 @@ SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome) {
       body += record("j", "r", rest, "i32", sliced, "record_a");
     body += record("j", "s", rest, "i32", sliced, "record_b");
   }
-  return simulate(body, one.warps, expecting(outcome, [=, one = one](uint64_t index) {
-                    uint64_t base = index / inner * whole + index % inner;
-                    Pair all;
-                    for (int64_t k = 0; k < one.shape[one.axis]; ++k) {
-                      Pair next = element(base + k * inner);
-                      all = k == 0 ? next : compose ? all * next : Pair{0, all.b + next.b};
-                    }
-                    return all;
-                  }));
+  return simulate(
+      body, one.warps,
+      expecting(outcome,
+                [=, one = one](uint64_t index) {
+                  uint64_t base = index / inner * whole + index % inner;
+                  Pair all;
+                  for (int64_t k = 0; k < one.shape[one.axis]; ++k) {
+                    Pair next = element(base + k * inner);
+                    all = k == 0 ? next : compose ? all * next : Pair{0, all.b + next.b};
+                  }
+                  return all;
+                }),
+      90, 232448, blocks, damage);
 }
 
-SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome) {
+SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome, unsigned blocks = 1) {
   auto [inner, whole] = strides(one);
   std::string source = tensor(one.shape, "i32", one.layout);
   std::string body = indices("i", one.shape, one.layout) +
@@ -139,18 +147,21 @@ SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome) {
                      source + ", " + source + ") -> (" + source + ", " + source + ")\n" +
                      record("i", "r", one.shape, "i32", one.layout, "record_a") +
                      record("i", "s", one.shape, "i32", one.layout, "record_b");
-  return simulate(body, one.warps, expecting(outcome, [=, one = one](uint64_t index) {
-                    uint64_t base = index / whole * whole + index % inner;
-                    int64_t at = index % whole / inner, size = one.shape[one.axis];
-                    Pair all = element(base + (reverse ? size - 1 : 0) * inner);
-                    if (reverse)
-                      for (int64_t k = size - 2; k >= at; --k)
-                        all = all * element(base + k * inner);
-                    else
-                      for (int64_t k = 1; k <= at; ++k)
-                        all = all * element(base + k * inner);
-                    return all;
-                  }));
+  return simulate(body, one.warps,
+                  expecting(outcome,
+                            [=, one = one](uint64_t index) {
+                              uint64_t base = index / whole * whole + index % inner;
+                              int64_t at = index % whole / inner, size = one.shape[one.axis];
+                              Pair all = element(base + (reverse ? size - 1 : 0) * inner);
+                              if (reverse)
+                                for (int64_t k = size - 2; k >= at; --k)
+                                  all = all * element(base + k * inner);
+                              else
+                                for (int64_t k = 1; k <= at; ++k)
+                                  all = all * element(base + k * inner);
+                              return all;
+                            }),
+                  90, 232448, blocks);
 }
 
 TEST(Axis, ReductionsInOrder) {
@@ -187,6 +198,141 @@ TEST(Axis, ScansBothWays) {
       EXPECT_LE(run.barriers, 1u) << "seed " << seed;
     }
   }
+}
+
+TEST(Axis, ReductionsAndScansOfClusters) {
+  unsigned meeting = 0;
+  for (unsigned seed = 0; seed < 2 * kManyWarps; ++seed) {
+    Case one = randomCase(seed);
+    unsigned blocks = seed % 2 ? 2 : 4;
+    if (one.warps < blocks)
+      continue;
+    SCOPED_TRACE(llvm::formatv("seed {0} axis {1} {2}", seed, one.axis, one.layout.str()).str());
+    for (bool compose : {true, false}) {
+      Outcome reduced, scanned;
+      SimulatedRun run = runReduce(one, compose, reduced, blocks);
+      ASSERT_EQ(run.error, "");
+      ASSERT_EQ(reduced.wrong, "");
+      EXPECT_LE(run.meetings, 2u); // the start, and the exchange
+      meeting += run.meetings == 2;
+      run = runScan(one, compose, scanned, blocks);
+      ASSERT_EQ(run.error, "");
+      ASSERT_EQ(scanned.wrong, "");
+      EXPECT_EQ(scanned.records, one.warps * 64 * registersOf(one.shape, one.layout));
+      EXPECT_LE(run.meetings, 2u);
+    }
+  }
+  EXPECT_GT(meeting, 20u);
+}
+
+/// A row over 4 warps of 2 blocks.
+Case rowOfTwoBlocks() {
+  Case one;
+  one.warps = 4;
+  one.shape = {128};
+  one.axis = 0;
+  std::array<LinearLayout::Columns, layout::kAxes> columns;
+  for (unsigned bit = 0; bit < 7; ++bit)
+    columns[bit < 5 ? 1 : 2].push_back(uint64_t(1) << bit);
+  one.layout = LinearLayout::fromFlat(one.shape, columns);
+  return one;
+}
+
+/// What the simulator says of a reduction across two blocks whose code `damage` has changed.
+std::string damaged(Damage damage, std::string &wrong) {
+  Outcome outcome;
+  SimulatedRun run = runReduce(rowOfTwoBlocks(), false, outcome, 2, damage);
+  wrong = outcome.wrong;
+  return run.error.substr(0, run.error.find('\n'));
+}
+
+/// Calls `each` for the calls of an intrinsic.
+void forCalls(llvm::Module &module, llvm::Intrinsic::ID id,
+              llvm::function_ref<void(llvm::CallInst &)> each) {
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::Instruction &op : llvm::make_early_inc_range(block))
+        if (auto *call = llvm::dyn_cast<llvm::CallInst>(&op); call && call->getIntrinsicID() == id)
+          each(*call);
+}
+
+TEST(Axis, FaultsOfClustersAreFound) {
+  using namespace llvm::Intrinsic;
+  std::string wrong;
+  EXPECT_EQ(damaged([](llvm::Module &) {}, wrong), "");
+  EXPECT_EQ(wrong, "");
+  // The exchange's barrier of the cluster is missing, both of its halves.
+  auto dropLast = [](llvm::Module &module, llvm::Intrinsic::ID id) {
+    llvm::CallInst *last = nullptr;
+    forCalls(module, id, [&](llvm::CallInst &call) { last = &call; });
+    last->eraseFromParent();
+  };
+  std::string said = damaged(
+      [&](llvm::Module &module) {
+        dropLast(module, nvvm_barrier_cluster_arrive_aligned);
+        dropLast(module, nvvm_barrier_cluster_wait_aligned);
+      },
+      wrong);
+  EXPECT_EQ(said.substr(0, 12), "race at byte") << said;
+  // It does not order what was written before.
+  said = damaged(
+      [&](llvm::Module &module) {
+        llvm::Function *relaxed = llvm::Intrinsic::getOrInsertDeclaration(
+            &module, nvvm_barrier_cluster_arrive_relaxed_aligned);
+        forCalls(module, nvvm_barrier_cluster_arrive_aligned,
+                 [&](llvm::CallInst &call) { call.setCalledFunction(relaxed); });
+      },
+      wrong);
+  EXPECT_EQ(said.substr(0, 12), "race at byte") << said;
+  // The other block may not have started.
+  said = damaged(
+      [&](llvm::Module &module) {
+        dropLast(module, nvvm_barrier_cluster_arrive_relaxed_aligned);
+        bool first = true;
+        forCalls(module, nvvm_barrier_cluster_wait_aligned, [&](llvm::CallInst &call) {
+          if (std::exchange(first, false))
+            call.eraseFromParent();
+        });
+      },
+      wrong);
+  EXPECT_NE(said.find("which may not have started"), std::string::npos) << said;
+  // One half without the other.
+  said = damaged(
+      [&](llvm::Module &module) { dropLast(module, nvvm_barrier_cluster_arrive_aligned); }, wrong);
+  EXPECT_NE(said.find("waits for the cluster without having arrived"), std::string::npos) << said;
+  // The partial sums of the second block go to the first one only.
+  said = damaged(
+      [&](llvm::Module &module) {
+        forCalls(module, nvvm_mapa_shared_cluster, [&](llvm::CallInst &call) {
+          call.setArgOperand(1, llvm::ConstantInt::get(call.getArgOperand(1)->getType(), 0));
+        });
+      },
+      wrong);
+  EXPECT_TRUE(!said.empty() || !wrong.empty());
+  said = damaged(
+      [&](llvm::Module &module) {
+        forCalls(module, nvvm_mapa_shared_cluster, [&](llvm::CallInst &call) {
+          call.setArgOperand(1, llvm::ConstantInt::get(call.getArgOperand(1)->getType(), 2));
+        });
+      },
+      wrong);
+  EXPECT_EQ(said, "the cluster has no block 2");
+  // A block reads the other one's memory at the end.
+  said = damaged(
+      [&](llvm::Module &module) {
+        llvm::CallInst *place = nullptr, *wait = nullptr;
+        forCalls(module, nvvm_mapa_shared_cluster, [&](llvm::CallInst &call) { place = &call; });
+        forCalls(module, nvvm_barrier_cluster_wait_aligned,
+                 [&](llvm::CallInst &call) { wait = &call; });
+        auto *again = place->clone();
+        again->insertAfter(wait->getIterator());
+        auto *read = new llvm::LoadInst(llvm::Type::getInt32Ty(module.getContext()), again, "",
+                                        /*isVolatile=*/true, llvm::Align(4));
+        read->insertAfter(again->getIterator());
+      },
+      wrong);
+  EXPECT_NE(said.find("may have ended when others reach its shared memory"), std::string::npos)
+      << said;
 }
 
 TEST(Axis, LanesShareThePartialResults) {

@@ -54,6 +54,16 @@ void expectConverted(llvm::ArrayRef<int64_t> shape, const Element &element,
   EXPECT_EQ(wrong, "") << body;
   EXPECT_EQ(records, warps * 32 * registersOf(shape, to));
   EXPECT_LE(run.barriers, 1u);
+  for (unsigned blocks : {2, 4}) {
+    if (sm < 90 || blocks > warps)
+      continue;
+    records = 0;
+    run = simulate(body, warps, expecting(element.bits, records, wrong), sm, 232448, blocks);
+    EXPECT_EQ(run.error, "") << blocks << " blocks\n" << from.str() << "\n" << to.str();
+    EXPECT_EQ(wrong, "") << blocks << " blocks\n" << body;
+    EXPECT_EQ(records, warps * 32 * registersOf(shape, to));
+    EXPECT_LE(run.meetings, 2u);
+  }
 }
 
 TEST(Movement, RandomConversions) {
@@ -175,6 +185,11 @@ TEST(Movement, LargeConversionsInPieces) {
   EXPECT_EQ(records, 16384u);
   EXPECT_EQ(run.sharedBytes, 65536u);
   EXPECT_EQ(run.barriers, 3u);
+  run = simulate(body, 2, expecting(64, records, wrong), 90, 100000, 2);
+  EXPECT_EQ(run.error.substr(0, 300), "");
+  EXPECT_EQ(wrong, "");
+  EXPECT_EQ(records, 2 * 16384u);
+  EXPECT_EQ(run.meetings, 4u); // the start, and the same
 }
 
 TEST(Movement, AMissingBarrierIsARace) {

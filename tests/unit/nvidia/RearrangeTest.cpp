@@ -33,27 +33,37 @@ unsigned registersOf(llvm::ArrayRef<int64_t> shape, const LinearLayout &layout) 
   return count;
 }
 
-/// Runs `body`, which records its result; every recorded element must be what `want` says.
+/// Runs `body`, which records its result, on one block and on clusters; every recorded element must
+/// be what `want` says. Gives the run on one block.
 SimulatedRun expectElements(const std::string &body, unsigned warps, unsigned records,
                             std::function<uint64_t(llvm::StringRef, uint64_t)> input,
                             std::function<uint64_t(uint64_t)> want) {
-  unsigned count = 0;
-  std::string wrong;
-  SimulatedRun run =
-      simulate(body, warps,
-               [&](unsigned thread, llvm::StringRef name,
-                   const WarpSimulator::Words &arguments) -> uint64_t {
-                 if (name != "record")
-                   return input(name, arguments[0]);
-                 ++count;
-                 if (arguments[1] != want(arguments[0]) && wrong.empty())
-                   wrong = llvm::formatv("thread {0}, element {1}: {2:x}, not {3:x}", thread,
-                                         arguments[0], arguments[1], want(arguments[0]));
-                 return 0;
-               });
-  EXPECT_EQ(run.error.substr(0, 2000), "");
-  EXPECT_EQ(wrong, "") << body;
-  EXPECT_EQ(count, records);
+  auto runOn = [&](unsigned blocks) {
+    unsigned count = 0;
+    std::string wrong;
+    SimulatedRun run = simulate(
+        body, warps,
+        [&](unsigned thread, llvm::StringRef name,
+            const WarpSimulator::Words &arguments) -> uint64_t {
+          if (name != "record")
+            return input(name, arguments[0]);
+          ++count;
+          if (arguments[1] != want(arguments[0]) && wrong.empty())
+            wrong = llvm::formatv("thread {0}, element {1}: {2:x}, not {3:x}", thread, arguments[0],
+                                  arguments[1], want(arguments[0]));
+          return 0;
+        },
+        90, 232448, blocks);
+    EXPECT_EQ(run.error.substr(0, 2000), "") << blocks << " blocks";
+    EXPECT_EQ(wrong, "") << blocks << " blocks\n" << body;
+    EXPECT_EQ(count, records);
+    return run;
+  };
+  SimulatedRun run = runOn(1);
+  bool counts = body.find("tile.histogram") != std::string::npos; // of one block only
+  for (unsigned blocks : {2, 4})
+    if (blocks <= warps && !counts)
+      runOn(blocks);
   return run;
 }
 

@@ -169,7 +169,8 @@ int main(int argc, char **argv) {
   for (program[2] = 0; program[2] < extent[2]; ++program[2])
     for (program[1] = 0; program[1] < extent[1]; ++program[1])
       for (program[0] = 0; program[0] < extent[0]; ++program[0]) {
-        test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes);
+        test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes,
+                                      emitted->blocks);
         std::string failed;
         simulator.onCall([&](unsigned, llvm::StringRef name, const auto &given) {
           return callDevice(name, given, failed);

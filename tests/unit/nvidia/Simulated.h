@@ -85,18 +85,25 @@ inline uint64_t noise(uint64_t index, unsigned bits, unsigned stream = 0) {
 struct SimulatedRun {
   std::string error;
   unsigned barriers = 0;
+  unsigned meetings = 0; ///< barriers of the cluster
   uint64_t shuffles = 0;
   unsigned sharedBytes = 0;
 };
 
+/// Changes emitted code, to see that the simulator finds what is wrong then.
+using Damage = llvm::function_ref<void(llvm::Module &)>;
+
+/// `warps`: of all `blocks` of the program.
 inline SimulatedRun simulate(const std::string &body, unsigned warps,
                              WarpSimulator::External external, int sm = 90,
-                             unsigned maxSharedBytes = 232448) {
+                             unsigned maxSharedBytes = 232448, unsigned blocks = 1,
+                             Damage damage = {}) {
   SimulatedRun result;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   ngpu::loadDialects(context);
   std::string text =
       "func.func @k() attributes {tile.kernel, ngpu.num_warps = " + std::to_string(warps) +
+      " : i32, ngpu.num_blocks = " + std::to_string(blocks) +
       " : i32, ngpu.sm = " + std::to_string(sm) + " : i32} {\n" + body + "  return\n}\n";
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (!module) {
@@ -108,6 +115,7 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
   options.machine.generation = sm;
   options.machine.matrixStores = sm >= 90;
   options.numWarps = warps;
+  options.numBlocks = blocks;
   options.machine.maxSharedBytes = maxSharedBytes;
   auto failed = [&](llvm::Error error) {
     if (!error)
@@ -144,7 +152,9 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
     result.error = "invalid LLVM IR: " + problems;
     return result;
   }
-  WarpSimulator simulator(*emitted->module, warps, *bytes);
+  if (damage)
+    damage(*emitted->module);
+  WarpSimulator simulator(*emitted->module, emitted->warps, *bytes, emitted->blocks);
   simulator.onCall(std::move(external));
   result.error = simulator.run(emitted->entry, {});
   if (!result.error.empty()) {
@@ -153,6 +163,7 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
     result.error += "\n" + printed.substr(0, 20000);
   }
   result.barriers = simulator.barriers;
+  result.meetings = simulator.meetings;
   result.shuffles = simulator.shuffles;
   return result;
 }

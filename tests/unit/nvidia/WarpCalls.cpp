@@ -47,17 +47,23 @@ std::optional<uint32_t> WarpSimulator::Interpreter::specialRegister(const Thread
   case Intrinsic::nvvm_read_ptx_sreg_tid_x:
     return thread.id;
   case Intrinsic::nvvm_read_ptx_sreg_ctaid_x:
-    return programId[0];
+    return programId[0] * uint32_t(sim.memories.size()) + rank;
   case Intrinsic::nvvm_read_ptx_sreg_ctaid_y:
     return programId[1];
   case Intrinsic::nvvm_read_ptx_sreg_ctaid_z:
     return programId[2];
   case Intrinsic::nvvm_read_ptx_sreg_nctaid_x:
-    return programs[0];
+    return programs[0] * uint32_t(sim.memories.size());
   case Intrinsic::nvvm_read_ptx_sreg_nctaid_y:
     return programs[1];
   case Intrinsic::nvvm_read_ptx_sreg_nctaid_z:
     return programs[2];
+  case Intrinsic::nvvm_read_ptx_sreg_clusterid_x:
+    return programId[0];
+  case Intrinsic::nvvm_read_ptx_sreg_nclusterid_x:
+    return programs[0];
+  case Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank:
+    return rank;
   default:
     return std::nullopt;
   }
@@ -78,7 +84,8 @@ bool WarpSimulator::Interpreter::callFunction(Thread &thread, const CallInst &ca
   }
   if (!sim.external)
     return unknown(call);
-  thread.values[&call] = {sim.external(thread.id, callee->getName(), arguments)};
+  thread.values[&call] = {
+      sim.external(rank * sim.threadCount + thread.id, callee->getName(), arguments)};
   return true;
 }
 
@@ -124,6 +131,10 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     return give(bitsOf(value));
   };
   switch (id) {
+  case Intrinsic::nvvm_mapa_shared_cluster:
+    if (argument(1) >= sim.memories.size())
+      return fail("the cluster has no block " + Twine(argument(1)));
+    return give(kClusterBase + argument(1) * kClusterStride + argument(0) - kSharedBase);
   case Intrinsic::assume:
   case Intrinsic::lifetime_start:
   case Intrinsic::lifetime_end:

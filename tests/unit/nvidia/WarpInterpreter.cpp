@@ -83,17 +83,54 @@ WarpSimulator::Words WarpSimulator::Interpreter::get(Thread &thread, const Value
   return thread.values[value];
 }
 
-bool WarpSimulator::Interpreter::touch(Thread &thread, uint64_t at, unsigned bytes, bool write) {
-  if (at + bytes > sim.shared.size())
+std::optional<WarpSimulator::Interpreter::Place>
+WarpSimulator::Interpreter::placeOf(uint64_t address) const {
+  uint64_t size = sim.memories[rank].bytes.size();
+  if (address >= kSharedBase && address < kSharedBase + size + 4096)
+    return Place{rank, address - kSharedBase};
+  if (address < kClusterBase || address >= kClusterBase + sim.memories.size() * kClusterStride)
+    return std::nullopt;
+  return Place{unsigned((address - kClusterBase) / kClusterStride),
+               (address - kClusterBase) % kClusterStride};
+}
+
+bool WarpSimulator::Interpreter::checkBlocks(Thread &thread, Place place, bool write) {
+  Memory &memory = sim.memories[place.block];
+  for (unsigned other = 0; other < sim.memories.size(); ++other) {
+    const Watch &watch = memory.seen[other][place.at];
+    bool otherWrote = watch.written > ordered, otherRead = watch.read > ordered;
+    if (other != rank && (otherWrote || (write && otherRead)))
+      return fail("race at byte " + Twine(place.at) + " of block " + Twine(place.block) +
+                  ": thread " + Twine(thread.id) + " of block " + Twine(rank) +
+                  (write ? " writes" : " reads") + " what block " + Twine(other) +
+                  (otherWrote ? " wrote" : " read"));
+  }
+  Watch &mine = memory.seen[rank][place.at];
+  (write ? mine.written : mine.read) = ordered + 1;
+  return true;
+}
+
+bool WarpSimulator::Interpreter::touch(Thread &thread, Place place, unsigned bytes, bool write) {
+  auto [block, at] = place;
+  Memory &memory = sim.memories[block];
+  if (at + bytes > memory.bytes.size())
     return fail("thread " + Twine(thread.id) + " reaches beyond shared memory: byte " + Twine(at));
   if (at % bytes)
     return fail("misaligned access of " + Twine(bytes) + " bytes at " + Twine(at));
+  if (block != rank) {
+    if (!met)
+      return fail("block " + Twine(rank) + " reaches the shared memory of block " + Twine(block) +
+                  ", which may not have started");
+    memory.reached = std::max(memory.reached, met + 1);
+  }
   ++sim.accesses;
   int32_t me = thread.id;
   for (unsigned i = 0; i < bytes; ++i) {
-    Watch &watch = sim.seen[at + i];
-    if (watch.epoch != sim.epoch)
-      watch = {sim.epoch, -1, -1};
+    Watch &watch = memory.seen[rank][at + i];
+    if (watch.epoch != epoch) {
+      watch.epoch = epoch;
+      watch.writer = watch.reader = -1;
+    }
     bool otherWrote = watch.writer != -1 && watch.writer != me;
     bool otherRead = watch.reader != -1 && watch.reader != me;
     if (otherWrote || (write && otherRead))
@@ -103,6 +140,8 @@ bool WarpSimulator::Interpreter::touch(Thread &thread, uint64_t at, unsigned byt
                   (otherWrote ? " wrote" : " read"));
     (write ? watch.writer : watch.reader) =
         write || watch.reader == -1 || watch.reader == me ? me : -2;
+    if (sim.memories.size() > 1 && !checkBlocks(thread, {block, at + i}, write))
+      return false;
   }
   return true;
 }
@@ -111,20 +150,21 @@ bool WarpSimulator::Interpreter::addAtomically(Thread &thread, uint64_t at, uint
                                                Words &before) {
   constexpr int32_t anyone = -3;
   at -= kSharedBase;
-  if (at + 4 > sim.shared.size() || at % 4)
+  std::vector<uint8_t> &shared = sim.memories[rank].bytes;
+  if (at + 4 > shared.size() || at % 4)
     return fail("an atomic operation at byte " + Twine(at));
   for (unsigned i = 0; i < 4; ++i) {
-    Watch &watch = sim.seen[at + i];
-    if (watch.epoch != sim.epoch)
-      watch = {sim.epoch, -1, -1};
+    Watch &watch = sim.memories[rank].seen[rank][at + i];
+    if (watch.epoch != epoch)
+      watch = {epoch, -1, -1};
     if (watch.reader != -1 || (watch.writer != -1 && watch.writer != anyone))
       return fail("race at byte " + Twine(at + i) + ": an atomic operation and an access");
     watch.writer = anyone;
   }
   uint32_t old;
-  std::memcpy(&old, sim.shared.data() + at, 4);
+  std::memcpy(&old, shared.data() + at, 4);
   number += old;
-  std::memcpy(sim.shared.data() + at, &number, 4);
+  std::memcpy(shared.data() + at, &number, 4);
   before = {old};
   return true;
 }
@@ -136,10 +176,10 @@ bool WarpSimulator::Interpreter::checkGlobal(uint64_t at, uint64_t bytes) {
 
 uint8_t *WarpSimulator::Interpreter::memory(Thread &thread, uint64_t at, unsigned bytes,
                                             bool write) {
-  if (isShared(at)) {
-    if (!touch(thread, at - kSharedBase, bytes, write))
+  if (std::optional<Place> place = placeOf(at)) {
+    if (!touch(thread, *place, bytes, write))
       return nullptr;
-    return sim.shared.data() + (at - kSharedBase);
+    return sim.memories[place->block].bytes.data() + place->at;
   }
   return reinterpret_cast<uint8_t *>(at);
 }
@@ -180,7 +220,7 @@ std::optional<Words> WarpSimulator::Interpreter::wide(Thread &thread, const Inst
 }
 
 bool WarpSimulator::Interpreter::isShared(uint64_t at) const {
-  return at >= kSharedBase && at < kSharedBase + sim.shared.size() + 4096;
+  return placeOf(at).has_value();
 }
 
 bool WarpSimulator::Interpreter::modify(const AtomicRMWInst &op, uint64_t at, uint64_t number,
@@ -305,7 +345,7 @@ bool WarpSimulator::Interpreter::step(Thread &thread) {
   } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&op)) {
     uint64_t at = operand(0)[0];
     bool adds = atomic->getOperation() == AtomicRMWInst::Add;
-    if (adds && op.getType()->isIntegerTy(32) && isShared(at)) {
+    if (adds && op.getType()->isIntegerTy(32) && at < kClusterBase && isShared(at)) {
       if (!addAtomically(thread, at, uint32_t(operand(1)[0]), result))
         return false;
     } else if (isShared(at) || !modify(*atomic, at, operand(1)[0], result)) {

@@ -18,6 +18,9 @@ namespace nereid::test {
 
 /// Shared memory begins here in the simulated address space; addresses below 2^24 + its size.
 constexpr uint64_t kSharedBase = 1 << 24;
+/// Here that of the first block of the cluster as others see it; the next one's is this much
+/// further.
+constexpr uint64_t kClusterBase = 1 << 25, kClusterStride = 1 << 20;
 
 struct WarpSimulator::Thread {
   unsigned id = 0;
@@ -48,11 +51,25 @@ struct WarpSimulator::Thread {
 };
 
 struct WarpSimulator::Interpreter {
-  Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId,
+  Interpreter(WarpSimulator &sim, unsigned rank, std::array<uint32_t, 3> programId,
               std::array<uint32_t, 3> programs)
-      : sim(sim), data(sim.module.getDataLayout()), programId(programId), programs(programs),
-        engine(sim.shared, kSharedBase) {}
+      : sim(sim), rank(rank), threads(sim.threadCount), warps(sim.threadCount / 32),
+        data(sim.module.getDataLayout()), programId(programId), programs(programs),
+        engine(sim.memories[rank].bytes, kSharedBase) {}
   WarpSimulator &sim;
+  unsigned rank; ///< of the block
+  std::vector<Thread> threads;
+  bool done = false;
+  /// Of the cluster's barrier, by warp: how often it has arrived, and whether the last time ordered
+  /// its accesses before.
+  struct Arrivals {
+    unsigned count = 0;
+    bool releases = false;
+  };
+  std::vector<Arrivals> warps;
+  unsigned epoch = 0;   ///< barriers of the block, counted on from the simulator's
+  unsigned met = 0;     ///< meetings of the cluster that this block has waited for
+  unsigned ordered = 0; ///< those that order accesses
   const llvm::DataLayout &data;
   std::array<uint32_t, 3> programId, programs;
   CopyEngine engine;
@@ -76,7 +93,15 @@ struct WarpSimulator::Interpreter {
     }
     return at;
   }
-  bool touch(Thread &thread, uint64_t at, unsigned bytes, bool write);
+  /// A byte of the shared memory of a block of the cluster.
+  struct Place {
+    unsigned block;
+    uint64_t at;
+  };
+  std::optional<Place> placeOf(uint64_t address) const;
+  bool touch(Thread &thread, Place place, unsigned bytes, bool write);
+  /// Accesses of other blocks that no barrier of the cluster orders with this one.
+  bool checkBlocks(Thread &thread, Place place, bool write);
   /// An atomic addition of 32 bits in shared memory, which others may do to the same bytes.
   bool addAtomically(Thread &thread, uint64_t at, uint32_t number, Words &before);
   /// One access of `bytes` bytes of global memory: a GPU stops where they straddle a multiple.
@@ -132,14 +157,24 @@ struct WarpSimulator::Interpreter {
   /// Ends the first of these waits; false: there is none, or the copy was disturbed.
   bool endStoreWait(std::vector<Thread> &threads);
   /// Nobody can go on: says what they wait for.
-  bool failAsStuck(std::vector<Thread> &threads);
+  bool failAsStuck();
+  /// The copy engine must not overwrite what products in flight read.
+  void watchProducts();
   /// Of four warps.
   static bool ofGroup(const llvm::CallInst *call);
   /// Matrix instructions of 32 or 128 threads, one after the other.
   bool runProducts(llvm::MutableArrayRef<Thread> threads);
   bool runWarp(llvm::MutableArrayRef<Thread> warp);
   bool storeMatrices(llvm::MutableArrayRef<Thread> warp, const llvm::CallInst &call);
-  bool runBlock(std::vector<Thread> &threads);
+  static bool ofCluster(const llvm::CallInst *call);
+  /// A warp at one of the halves of the cluster's barrier; `moved`: it has gone on.
+  bool runMeeting(unsigned warp, llvm::MutableArrayRef<Thread> lanes, bool &moved);
+  /// The warps that wait for the cluster go on together, if it has met.
+  bool leaveMeeting();
+  /// Every thread as far as it comes. `moved`: somebody has gone on.
+  bool runRound(bool &moved);
+  /// The end of the block: whether others may have reached its shared memory later.
+  bool checkEnd();
 };
 
 } // namespace nereid::test

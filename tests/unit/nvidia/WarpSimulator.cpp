@@ -6,6 +6,8 @@
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
+#include <memory>
+
 using namespace llvm;
 
 namespace nereid::test {
@@ -136,7 +138,7 @@ bool WarpSimulator::Interpreter::runWarp(MutableArrayRef<Thread> warp) {
   case Intrinsic::nvvm_bar_warp_sync:
     if (sim.threadCount == 32) { // the barrier of a block of one warp
       ++sim.barriers;
-      ++sim.epoch;
+      ++epoch;
     }
     break;
   case Intrinsic::nvvm_shfl_sync_bfly_i32:
@@ -258,18 +260,10 @@ bool WarpSimulator::Interpreter::runBarriers(std::vector<Thread> &threads) {
     for (Thread *thread : group)
       thread->waiting = nullptr;
     ++sim.barriers;
-    ++sim.epoch;
+    ++epoch;
     moved = true;
   }
   return moved;
-}
-
-bool WarpSimulator::Interpreter::failAsStuck(std::vector<Thread> &threads) {
-  for (Thread &thread : threads)
-    if (thread.waiting && waitsForBarrier(thread.waiting))
-      return fail("deadlock: thread " + Twine(thread.id) + " waits for the mbarrier at byte " +
-                  Twine(get(thread, thread.waiting->getArgOperand(0))[0] - kSharedBase));
-  return fail("warps wait at different barriers");
 }
 
 StringRef WarpSimulator::Interpreter::storeWaitOf(const Thread &thread) {
@@ -288,7 +282,7 @@ bool WarpSimulator::Interpreter::endStoreWait(std::vector<Thread> &threads) {
   return wrong.empty() || fail(wrong);
 }
 
-bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
+void WarpSimulator::Interpreter::watchProducts() {
   engine.onWrite = [&](uint64_t begin, uint64_t end) -> std::string {
     for (Thread &thread : threads)
       for (auto &reads : thread.products)
@@ -298,58 +292,131 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
                    ", which a product in flight reads";
     return "";
   };
-  while (true) {
-    for (Thread &thread : threads)
-      if (!runThread(thread))
-        return false;
-    unsigned ended = count_if(threads, [](const Thread &thread) { return thread.done; });
-    if (ended == threads.size())
-      return engine.isStoring() ? fail("the block ends before the copy engine has read a buffer")
-                                : true;
-    bool warpsMoved = false;
-    for (unsigned warp = 0; warp < threads.size(); warp += 32) {
-      MutableArrayRef<Thread> lanes(threads.data() + warp, 32);
-      if (any_of(lanes, [](Thread &thread) { return !storeWaitOf(thread).empty(); }))
-        continue;
-      for (Thread &thread : lanes)
-        if (thread.waiting != lanes[0].waiting)
-          return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
-      const CallInst *call = lanes[0].waiting;
-      if (!call)
-        continue;
-      if (ofBlock(call)) {
-        warpsMoved |= runArrivals(lanes);
-        if (!sim.error.empty())
-          return false;
-        continue;
-      }
-      if (waitsForBarrier(call)) {
-        std::string wrong;
-        bool over = engine.completed(get(lanes[0], call->getArgOperand(0))[0],
-                                     get(lanes[0], call->getArgOperand(1))[0], wrong);
-        if (!wrong.empty())
-          return fail(wrong);
-        for (Thread &thread : lanes)
-          thread.waiting = over ? nullptr : thread.waiting;
-        warpsMoved |= over;
-        continue;
-      }
-      if (ofGroup(call)) {
-        MutableArrayRef<Thread> group(threads.data() + warp / 128 * 128, 128);
-        if (all_of(group, [&](Thread &thread) { return thread.waiting == call; })) {
-          if (!runProducts(group))
-            return false;
-          warpsMoved = true;
-        }
-        continue;
-      }
-      if (!runWarp(lanes))
-        return false;
-      warpsMoved = true;
-    }
-    if (!warpsMoved && !runBarriers(threads) && !engine.finishOne() && !endStoreWait(threads))
-      return sim.error.empty() ? failAsStuck(threads) : false;
+}
+
+bool WarpSimulator::Interpreter::failAsStuck() {
+  for (Thread &thread : threads)
+    if (thread.waiting && waitsForBarrier(thread.waiting))
+      return fail("deadlock: thread " + Twine(thread.id) + " waits for the mbarrier at byte " +
+                  Twine(get(thread, thread.waiting->getArgOperand(0))[0] - kSharedBase));
+  if (sim.memories.size() > 1)
+    return fail("deadlock: the blocks of the cluster wait for one another");
+  return fail("warps wait at different barriers");
+}
+
+bool WarpSimulator::Interpreter::ofCluster(const CallInst *call) {
+  switch (call->getIntrinsicID()) {
+  case Intrinsic::nvvm_barrier_cluster_arrive_aligned:
+  case Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned:
+  case Intrinsic::nvvm_barrier_cluster_wait_aligned:
+    return true;
+  default:
+    return false;
   }
+}
+
+bool WarpSimulator::Interpreter::runMeeting(unsigned warp, MutableArrayRef<Thread> lanes,
+                                            bool &moved) {
+  Intrinsic::ID id = lanes[0].waiting->getIntrinsicID();
+  Arrivals &mine = warps[warp];
+  if (id == Intrinsic::nvvm_barrier_cluster_wait_aligned)
+    return mine.count > met || fail("warp " + Twine(warp) + " of block " + Twine(rank) +
+                                    " waits for the cluster without having arrived");
+  if (mine.count > met)
+    return fail("warp " + Twine(warp) + " of block " + Twine(rank) +
+                " arrives at the cluster's barrier twice");
+  ++mine.count;
+  mine.releases = id == Intrinsic::nvvm_barrier_cluster_arrive_aligned;
+  if (++sim.arrived == sim.memories.size() * warps.size()) {
+    sim.arrived = 0;
+    ++sim.completed;
+    ++sim.meetings;
+  }
+  for (Thread &thread : lanes)
+    thread.waiting = nullptr;
+  moved = true;
+  return true;
+}
+
+bool WarpSimulator::Interpreter::leaveMeeting() {
+  bool allWait = all_of(threads, [](const Thread &thread) {
+    return thread.waiting &&
+           thread.waiting->getIntrinsicID() == Intrinsic::nvvm_barrier_cluster_wait_aligned;
+  });
+  if (!allWait || sim.completed == met)
+    return false;
+  ++met;
+  if (all_of(warps, [](const Arrivals &arrivals) { return arrivals.releases; })) {
+    ++ordered;
+    ++epoch;
+  }
+  for (Thread &thread : threads)
+    thread.waiting = nullptr;
+  return true;
+}
+
+bool WarpSimulator::Interpreter::checkEnd() {
+  return sim.memories[rank].reached <= met ||
+         fail("block " + Twine(rank) + " may have ended when others reach its shared memory");
+}
+
+bool WarpSimulator::Interpreter::runRound(bool &moved) {
+  for (Thread &thread : threads)
+    if (!runThread(thread))
+      return false;
+  if (all_of(threads, [](const Thread &thread) { return thread.done; })) {
+    done = moved = true;
+    return !engine.isStoring() || fail("the block ends before the copy engine has read a buffer");
+  }
+  bool warpsMoved = false;
+  for (unsigned warp = 0; warp < threads.size(); warp += 32) {
+    MutableArrayRef<Thread> lanes(threads.data() + warp, 32);
+    if (any_of(lanes, [](Thread &thread) { return !storeWaitOf(thread).empty(); }))
+      continue;
+    for (Thread &thread : lanes)
+      if (thread.waiting != lanes[0].waiting)
+        return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
+    const CallInst *call = lanes[0].waiting;
+    if (!call)
+      continue;
+    if (ofCluster(call)) {
+      if (!runMeeting(warp / 32, lanes, warpsMoved))
+        return false;
+      continue;
+    }
+    if (ofBlock(call)) {
+      warpsMoved |= runArrivals(lanes);
+      if (!sim.error.empty())
+        return false;
+      continue;
+    }
+    if (waitsForBarrier(call)) {
+      std::string wrong;
+      bool over = engine.completed(get(lanes[0], call->getArgOperand(0))[0],
+                                   get(lanes[0], call->getArgOperand(1))[0], wrong);
+      if (!wrong.empty())
+        return fail(wrong);
+      for (Thread &thread : lanes)
+        thread.waiting = over ? nullptr : thread.waiting;
+      warpsMoved |= over;
+      continue;
+    }
+    if (ofGroup(call)) {
+      MutableArrayRef<Thread> group(threads.data() + warp / 128 * 128, 128);
+      if (all_of(group, [&](Thread &thread) { return thread.waiting == call; })) {
+        if (!runProducts(group))
+          return false;
+        warpsMoved = true;
+      }
+      continue;
+    }
+    if (!runWarp(lanes))
+      return false;
+    warpsMoved = true;
+  }
+  moved |= warpsMoved || runBarriers(threads) || leaveMeeting() || engine.finishOne() ||
+           endStoreWait(threads);
+  return true;
 }
 
 std::string WarpSimulator::run(StringRef entry, const Words &arguments,
@@ -357,20 +424,44 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
                                std::array<uint32_t, 3> programs) {
   error.clear();
   ++epoch;
+  arrived = completed = 0;
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";
-  Interpreter interpreter(*this, programId, programs);
-  std::vector<Thread> threads(threadCount);
-  for (unsigned id = 0; id < threadCount; ++id) {
-    threads[id].id = id;
-    for (const Argument &argument : function->args())
-      threads[id].values[&argument] = {
-          argument.getArgNo() < arguments.size() ? arguments[argument.getArgNo()] : 0};
-    interpreter.enter(threads[id], &function->getEntryBlock());
+  std::vector<std::unique_ptr<Interpreter>> blocks;
+  for (unsigned rank = 0; rank < memories.size(); ++rank) {
+    memories[rank].reached = 0;
+    for (std::vector<Watch> &seen : memories[rank].seen)
+      for (Watch &watch : seen)
+        watch.written = watch.read = 0;
+    Interpreter &block =
+        *blocks.emplace_back(std::make_unique<Interpreter>(*this, rank, programId, programs));
+    block.watchProducts();
+    block.epoch = epoch;
+    for (unsigned id = 0; id < threadCount; ++id) {
+      Thread &thread = block.threads[id];
+      thread.id = id;
+      for (const Argument &argument : function->args())
+        thread.values[&argument] = {
+            argument.getArgNo() < arguments.size() ? arguments[argument.getArgNo()] : 0};
+      block.enter(thread, &function->getEntryBlock());
+    }
   }
-  interpreter.runBlock(threads);
-  copies += interpreter.engine.copies;
+  auto isDone = [](const auto &block) { return block->done; };
+  while (error.empty() && !all_of(blocks, isDone)) {
+    bool moved = false;
+    for (auto &block : blocks)
+      if (!block->done && !block->runRound(moved))
+        break;
+    if (error.empty() && !moved)
+      (*find_if_not(blocks, isDone))->failAsStuck();
+  }
+  for (auto &block : blocks) {
+    if (error.empty())
+      block->checkEnd();
+    copies += block->engine.copies;
+    epoch = std::max(epoch, block->epoch);
+  }
   return error;
 }
 

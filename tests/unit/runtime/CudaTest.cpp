@@ -614,6 +614,21 @@ TEST_F(CudaTest, LaunchAttributes) {
       << fake().record();
 }
 
+TEST_F(CudaTest, LargeClusters) { // GpuGridTooLarge
+  nvidia::LaunchInfo clusters = info();
+  clusters.numCtas = 8;
+  EXPECT_EQ(launch(*make(clusters), grid(3)), "");
+  EXPECT_EQ(std::string(fake().record()).find("attribute 14="), std::string::npos);
+  clusters.numCtas = 16; // more than every GPU can run
+  auto kernel = make(clusters);
+  EXPECT_EQ(launch(*kernel, grid(3)), "");
+  EXPECT_NE(std::string(fake().record()).find("attribute 14=1 on 0"), std::string::npos)
+      << fake().record();
+  EXPECT_EQ(launch(*kernel, grid(134217727)), "");
+  EXPECT_EQ(launch(*kernel, grid(134217728)),
+            "error: the grid's dimension 0 is 134217728: the GPU accepts at most 134217727");
+}
+
 TEST_F(CudaTest, ScratchMemoryIsOfTheStream) {
   nvidia::LaunchInfo scratch = info();
   scratch.globalScratchBytes = 64;

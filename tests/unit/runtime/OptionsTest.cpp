@@ -41,6 +41,9 @@ TEST(Options, BadOptionValue) {
   Options options;
   EXPECT_EQ(set(options, "num_warps", frontend::Value::integer(3)),
             "AssertionError: num_warps must be a power of 2, found 3"); // WarpsNotPowerOfTwo
+  EXPECT_EQ(set(options, "num_ctas", frontend::Value::integer(3)),
+            "ValueError: option `num_ctas` expects 1, 2, 4, 8 or 16, found `3`");
+  EXPECT_EQ(set(options, "num_ctas", frontend::Value::integer(16)), "");
   EXPECT_EQ(set(options, "debug", 1.5),
             "ValueError: option `debug` expects True or False, found `1.5`");
   EXPECT_EQ(set(options, "features", true),

@@ -344,7 +344,7 @@ bool emitAsync(Emitter &e, Operation *op) {
       })
       .Case([&](BarrierOp op) {
         if (!op.getId())
-          return e.barrier(), true;
+          return e.barrier(/*allBlocks=*/false), true;
         unsigned warps = op.getWarps().value_or(e.warpCount());
         e.ptx(e.b.getVoidTy(),
               "bar.sync " + std::to_string(*op.getId()) + ", " + std::to_string(warps * 32) + ";",
@@ -396,16 +396,16 @@ bool emitAsync(Emitter &e, Operation *op) {
         return true;
       })
       .Case([&](MBarrierWaitOp op) { return emitWait(e, op), true; })
-      .Case([&](ClusterBarrierOp) {
-        e.ptx(e.b.getVoidTy(), "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
-              "~{memory}", {}, true, true);
+      .Case([&](ClusterBarrierOp op) {
+        if (op.getArriveOnly())
+          e.arriveAtBlocks();
+        else if (op.getWaitOnly())
+          e.waitForBlocks();
+        else
+          e.barrierOfBlocks();
         return true;
       })
-      .Case([&](ClusterRankOp op) {
-        e.set(op.getResult(),
-              e.ptx(e.b.getInt32Ty(), "mov.u32 $0, %cluster_ctarank;", "=r", {}, false));
-        return true;
-      })
+      .Case([&](ClusterRankOp op) { return e.set(op.getResult(), {e.blockRank()}), true; })
       .Case([&](RemoteBufferOp op) {
         llvm::Value *address =
             e.ptx(e.b.getInt32Ty(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",

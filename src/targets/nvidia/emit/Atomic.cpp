@@ -295,20 +295,21 @@ void share(Emitter &e, RankedTensorType type, Operation *op, Values &values,
   // Through shared memory, at every element's place in row-major order.
   llvm::Value *scratch = e.scratch(op);
   llvm::Type *element = values[0]->getType();
-  auto place = [&](unsigned reg) {
+  auto place = [&](llvm::Value *memory, unsigned reg) {
     llvm::Value *index = e.i32(0);
     for (auto [at, size] : llvm::zip(e.coordinates(type, reg), type.getShape()))
       index = e.b.CreateAdd(e.b.CreateMul(index, e.i32(size)), at);
-    return e.b.CreateGEP(element, scratch, index);
+    return e.b.CreateGEP(element, memory, index);
   };
   e.when(owner, [&] {
     for (unsigned reg = 0; reg < values.size(); ++reg)
       if (access.original(reg) == reg)
-        e.b.CreateStore(values[reg], place(reg));
+        e.inBlocks(scratch, /*allBlocks=*/true,
+                   [&](llvm::Value *memory) { e.b.CreateStore(values[reg], place(memory, reg)); });
   });
   e.barrier();
   for (unsigned reg = 0; reg < values.size(); ++reg)
-    values[reg] = access.original(reg) == reg ? e.b.CreateLoad(element, place(reg))
+    values[reg] = access.original(reg) == reg ? e.b.CreateLoad(element, place(scratch, reg))
                                               : values[access.original(reg)];
 }
 
@@ -327,7 +328,8 @@ void emitScalar(Emitter &e, Atomic &atomic, mlir::Value result, OnGroup run) {
     if (atomic.acquires())
       fence(e, atomic);
     if (atomic.isUsed)
-      e.b.CreateStore(old[0], e.scratch(atomic.op));
+      e.inBlocks(e.scratch(atomic.op), /*allBlocks=*/true,
+                 [&](llvm::Value *memory) { e.b.CreateStore(old[0], memory); });
   });
   if (atomic.isUsed || atomic.acquires())
     e.barrier();

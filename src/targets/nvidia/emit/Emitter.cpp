@@ -99,7 +99,8 @@ llvm::Expected<LlvmKernel> emitKernel(func::FuncOp kernel, const EmitOptions &op
   emitter.emitFunctions();
   if (emitter.failed())
     return emitter.takeError();
-  result.warps = emitter.launchedWarps();
+  result.blocks = emitter.blockCount();
+  result.warps = emitter.launchedWarps() / result.blocks;
   result.usesLibdevice = emitter.usesLibrary;
   return result;
 }

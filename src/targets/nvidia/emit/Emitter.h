@@ -17,6 +17,7 @@ struct EmitOptions : gpu::EmitOptions {
 struct LlvmKernel {
   std::unique_ptr<llvm::Module> module;
   std::string entry;
+  unsigned blocks = 1;        ///< that run a program
   unsigned warps = 4;         ///< of a block, those of warp_specialize's parts included
   bool usesLibdevice = false; ///< calls `__nv_*` functions that must be linked in
 };
@@ -45,6 +46,11 @@ public:
   llvm::Value *programCount(unsigned axis) override;
   void blockBarrier(unsigned number, unsigned warps) override;
   void syncWarp() override;
+  llvm::Value *blockRank() override;
+  llvm::Value *sharedOf(llvm::Value *address, llvm::Value *rank) override;
+  void barrierOfBlocks() override;
+  void arriveAtBlocks() override;
+  void waitForBlocks() override;
   llvm::StringRef blockScope() const override { return "block"; }
   llvm::Value *shuffleWord(gpu::Shuffle how, llvm::Value *word, llvm::Value *amount) override;
   bool reducesWarp(tile::CombinerKind kind) const override;

@@ -20,6 +20,9 @@ Value *Emitter::programId(unsigned axis) {
   constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
                                    Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
                                    Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  // Blocks of a cluster follow one another along the first axis.
+  if (axis == 0 && blockCount() > 1)
+    return intrinsic(Intrinsic::nvvm_read_ptx_sreg_clusterid_x, {});
   return intrinsic(ids[axis], {});
 }
 
@@ -27,6 +30,8 @@ Value *Emitter::programCount(unsigned axis) {
   constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
                                    Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
                                    Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  if (axis == 0 && blockCount() > 1)
+    return intrinsic(Intrinsic::nvvm_read_ptx_sreg_nclusterid_x, {});
   return intrinsic(ids[axis], {});
 }
 
@@ -36,6 +41,29 @@ void Emitter::blockBarrier(unsigned number, unsigned warps) {
   else
     intrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_count,
               {i32(number), i32(options.machine.lanes * warps)});
+}
+
+Value *Emitter::blockRank() {
+  auto *rank = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}));
+  rank->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, blockCount())));
+  return rank;
+}
+
+Value *Emitter::sharedOf(Value *address, Value *rank) {
+  return intrinsic(Intrinsic::nvvm_mapa_shared_cluster, {address, rank});
+}
+
+void Emitter::barrierOfBlocks() { // it releases and acquires
+  intrinsic(Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
+  waitForBlocks();
+}
+
+void Emitter::arriveAtBlocks() {
+  intrinsic(Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {});
+}
+
+void Emitter::waitForBlocks() {
+  intrinsic(Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
 }
 
 void Emitter::syncWarp() {
