@@ -58,8 +58,6 @@ def test_one_block_has_no_cluster():
     x = torch.empty(4096)
     one = compiled(row_sum, x, x, B=4096)
     assert "reqnctapercluster" not in one.asm["ptx"]
-    old = compiled(row_sum, x, x, B=4096, num_ctas=2, target="cuda:80")
-    assert "reqnctapercluster" not in old.asm["ptx"]
 
 
 @pytest.mark.parametrize("kernel, dtype, why, device", [

@@ -226,7 +226,7 @@ expr("cuda", CONVERSION, "plan.rounds.push_back({reg ^ combine(plan.sendLane, so
 expr("cuda", CONVERSION, "plan.receiveLane[lane] = combine(addReceive, added);", "combine(addReceive, added)", "0", "shuffled values stay in the register they came for")
 BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
 expr("cuda", BARRIERS, "writes.meets(state.read))\n    barrierBefore", "writes.meets(state.read)", "false", "no barrier between reading and overwriting")
-expr("cuda", BARRIERS, "if (decisions.lookup(op).barrier || reads.meets(state.written) ||", "reads.meets(state.written)", "false", "no barrier between writing and reading")
+expr("cuda", BARRIERS, "else if (decided == Barrier::Block || reads.meets(state.written) ||", "reads.meets(state.written)", "false", "no barrier between writing and reading")
 expr("cuda", BARRIERS, "    if (grown == head)\n      break;\n    head = std::move(grown);\n  }\n  APInt lower, upper;", "grown == head", "true",
      "accesses of the last iteration forgotten")
 ALLOCATE = "src/gpu/shared/AllocateShared.cpp"

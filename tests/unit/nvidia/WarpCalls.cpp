@@ -98,10 +98,7 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     thread.values[&call] = {*word};
     return true;
   }
-  auto give = [&](uint64_t word) {
-    thread.values[&call] = {word};
-    return true;
-  };
+  auto give = [&](uint64_t word) { return thread.values[&call] = {word}, true; };
   auto floats = [&](auto function) {
     Words a = get(thread, call.getArgOperand(0)), b = get(thread, call.getArgOperand(1)), result;
     Type *type = call.getType()->getScalarType();
@@ -132,9 +129,9 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
   };
   switch (id) {
   case Intrinsic::nvvm_mapa_shared_cluster:
-    if (argument(1) >= sim.memories.size())
-      return fail("the cluster has no block " + Twine(argument(1)));
-    return give(kClusterBase + argument(1) * kClusterStride + argument(0) - kSharedBase);
+    return argument(1) < sim.memories.size()
+               ? give(kClusterBase + argument(1) * kClusterStride + argument(0) - kSharedBase)
+               : fail("the cluster has no block " + Twine(argument(1)));
   case Intrinsic::assume:
   case Intrinsic::lifetime_start:
   case Intrinsic::lifetime_end:
