@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <mutex>
 #include <type_traits>
 
@@ -215,6 +216,33 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
     diagnostics.report(diag::BadSettingValue, {}, "NEREID_TRITON_VERSION",
                        "a release of Triton such as `3.8`", settings.tritonVersion);
     settings.tritonVersion.clear();
+  }
+  // Settings that are one of several words; nothing means the default.
+  struct Words {
+    std::string Settings::*field;
+    const char *name, *expected;
+    std::initializer_list<std::string_view> words;
+  };
+  const Words words[] = {
+      {&Settings::warpSpecialise,
+       "NEREID_WARP_SPECIALIZE",
+       "`always` or `never`",
+       {"always", "never"}},
+      {&Settings::overlapStores,
+       "NEREID_OVERLAP_STORES",
+       "`waits`, `groups` or `never`",
+       {"waits", "groups", "never"}},
+      {&Settings::tensorCopies,
+       "NEREID_TENSOR_COPIES",
+       "`always`, `never` or `auto`",
+       {"always", "never", "auto"}},
+  };
+  for (const Words &each : words) {
+    std::string &value = settings.*each.field;
+    if (value.empty() || std::ranges::find(each.words, value) != each.words.end())
+      continue;
+    diagnostics.report(diag::BadSettingValue, {}, each.name, each.expected, value);
+    value.clear();
   }
   static const uint64_t plain = nereid::codeIdentity(Settings());
   uint64_t identity = nereid::codeIdentity(settings);
