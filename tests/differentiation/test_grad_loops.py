@@ -49,7 +49,8 @@ def test_the_states_of_accumulators_are_not_computed_again():
     x, w = jvp_check.random(3, 50), jvp_check.random(50)
     gradient = nereid.grad(row_sums, ("x", "w"), "y")
     gradient.backward[(3, )](x, w, zeros(3), 50, dx=torch.zeros_like(x), dw=torch.zeros_like(w), dy=zeros(3), BLOCK=16)
-    tile, = (compiled.asm["tile"] for compiled in gradient.backward.kernel._kernels())
+    # That of the kernel with partial sums, which runs; of the other one only facts are made, from code that is not simplified.
+    tile, = (compiled.asm["tile"] for kernel in gradient.backward._partial.values() for compiled in kernel._kernels())
     assert tile.count("scf.for") == 1
 
 

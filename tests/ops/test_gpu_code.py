@@ -190,6 +190,7 @@ def test_long_rows(monkeypatch):
     monkeypatch.setattr(_sorted, "launch", launch)
     monkeypatch.setattr(_sorted, "programs_wanted", lambda device: 4 * 132)
     monkeypatch.setattr(_sorted, "_radix_from", lambda x: 32768)
+    monkeypatch.setattr(_sorted, "_on_cpu", lambda x: False)
     x, values, places = torch.empty(1, 1 << 18), torch.empty(1, 50), torch.empty(1, 50, dtype=torch.int64)
     _sorted.sort(x, 1, values, places, True, 0, 50)
     assert [(name, grid) for name, grid, _ in found] == [("choose", 128), ("choose", 4), ("sort_chosen", 1)]

@@ -23,11 +23,15 @@ _OF_ROW, _LONG = 1024, 8192
 _PART = 4096
 
 
+def _on_cpu(x):
+    return x.device.type == "cpu"
+
+
 def _block(x, length, wanted):
     """(elements of a block that is sorted at once, whether by a bitonic sort) for rows of `length` elements of which the first `wanted` are kept."""
     if x.element_size() > 4 and x.device.type != "cpu":
         return COUNTED, False
-    if x.device.type == "cpu":
+    if _on_cpu(x):
         most, parts = 4096, 256 if wanted <= 64 else 4096
     else:
         most, parts = 8192 if x.element_size() == 4 else 16384, 4096
@@ -66,7 +70,7 @@ class _Rows:
     @property
     def halves(self):
         """Whether 64-bit keys are searched by halves."""
-        return self.x.device.type == "cpu" and self.bits == 64
+        return _on_cpu(self.x) and self.bits == 64
 
     def arguments(self):
         return {
@@ -92,7 +96,7 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
     rows = _Rows(x, dim, values, indices)
     count = rows.length if count is None else count
     wanted = first + count
-    on_cpu = x.device.type == "cpu"
+    on_cpu = _on_cpu(x)
     if (x.element_size() <= 4 or on_cpu) and rows.length > (256 if on_cpu else 1024) and 4 * wanted <= min(rows.length, CHOSEN_FROM) and not first:
         _choose(rows, bool(descending), count)
     elif rows.length >= _radix_from(x):
@@ -102,7 +106,7 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
 
 
 def _radix_from(x):
-    return NARROW + 1 if x.device.type == "cpu" else RADIX_FROM[x.element_size()]
+    return NARROW + 1 if _on_cpu(x) else RADIX_FROM[x.element_size()]
 
 
 def _warps(block):
@@ -128,7 +132,7 @@ def nth(x, dim, values, indices, mode, number=0):
 
 def has_nth(x, length):
     """Whether `nth` takes rows of so many elements."""
-    return x.device.type == "cpu" or length <= selectable(x)
+    return _on_cpu(x) or length <= selectable(x)
 
 
 def selectable(x):
@@ -141,7 +145,7 @@ def _choose(rows, descending, count):
     x, length, keys, order = rows.x, rows.length, None, None
     arguments = rows.arguments()
     enough = max(1024, 2 * count)
-    if x.device.type == "cpu" and length >= _LONG and count <= _OF_ROW:
+    if _on_cpu(x) and length >= _LONG and count <= _OF_ROW:
         room = max(64, 1 << (2 * count - 1).bit_length())
         keys, order = _workspaces(x, rows.count * room)
         launch(selecting.choose_row, rows.count, x.device, {
@@ -152,7 +156,7 @@ def _choose(rows, descending, count):
         block = max(_FEW, 1 << (4 * count - 1).bit_length())
         if block < 4096 < 2 * length and rows.count * cdiv(length, 4096) >= programs_wanted(x.device) // 2:
             block = 4096
-        if x.device.type == "cpu":
+        if _on_cpu(x):
             block = min(block, 1 << (length - 1).bit_length())
         blocks = cdiv(length, block)
         new_length = (blocks - 1) * count + min(count, length - (blocks - 1) * block)
@@ -227,7 +231,7 @@ def _merge_blocks(rows, descending, first, count):
         if not last:
             new_length = (pairs - 1) * new_run + min(new_run, length - (pairs - 1) * 2 * run)
             new_keys, new_order = _workspaces(x, rows.count * new_length)
-        if x.device.type == "cpu":
+        if _on_cpu(x):
             its = arguments | {"new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "length": length, "run": run, "new_run": new_run, "new_length": new_length}
             if not last:
                 its |= {"first": 0, "count": new_run}
