@@ -9,6 +9,7 @@ for program in aarch64-linux-gnu-g++ aarch64-linux-gnu-ld qemu-aarch64; do
 done
 export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
 folder=build/aarch64
+mkdir -p $folder
 {
   [ -f $folder/build.ninja ] || cmake -G Ninja -S tests/aarch64/programs -B $folder -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
     -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64

@@ -138,7 +138,7 @@ print("right")
 '''
 
 
-@pytest.mark.skipif(not os.environ.get("NEREID_TEST_SIMULATOR"), reason="needs the simulator that NEREID_TEST_SIMULATOR names")
+@pytest.mark.skipif(not os.environ.get("NEREID_TEST_SIMULATOR"), reason="needs the simulator: set NEREID_TEST_SIMULATOR to build/release/tests/unit/nvidia/nereid-simulate, as scripts/test.sh does")
 @pytest.mark.parametrize("blocks", [2, 4])
 def test_results_of_clusters(blocks, tmp_path):
     program = tmp_path / "program.py"
