@@ -20,6 +20,7 @@ import torch
 
 import checkpoints
 import parallel
+import profiles
 import records
 from corpus import Grammar, Text
 from model import OPERATORS, SIZES, Decoder
@@ -57,6 +58,7 @@ def arguments(given):
     add("--keep", type=int, default=2, metavar="N", help="newest checkpoints that are kept")
     add("--resume", default="auto", metavar="auto|none|FOLDER", help="go on from the newest checkpoint of --out, from none, or from this one")
     add("--report-every", type=int, default=10, metavar="N", help="steps between reports")
+    add("--profile", type=int, metavar="STEP", help="profile this step of the first process: profile.txt and the trace profile.json.gz in --out")
     add("--peak-tflops", type=float, metavar="X", help="the device's peak for MFU, where its name is not known")
     add("--threads", type=int, default=0, metavar="N", help="threads of a process on CPUs; 0: as PyTorch chooses")
     return parser.parse_args(given)
@@ -70,6 +72,8 @@ def check(options, world):
             raise Unusable(f"--{name.replace('_', '-')} is {getattr(options, name)}: expected at least 1")
     if options.save_every < 0:
         raise Unusable(f"--save-every is {options.save_every}: expected 0 (never) or more")
+    if options.profile is not None and not 1 <= options.profile <= options.steps:
+        raise Unusable(f"--profile is {options.profile}: expected a step from 1 to {options.steps} (--steps)")
     if options.batch % world.replicas:
         raise Unusable(f"--batch {options.batch} cannot be divided among {world.replicas} replicas of the model")
     own = options.batch // world.replicas
@@ -238,7 +242,12 @@ class Trainer:
         options, world = self.options, self.world
         waiting, began = [], time.perf_counter()
         for step in range(self.done + 1, options.steps + 1):
-            waiting.append((step, *self.step(step)))
+            profile = profiles.Profile(world.device) if step == options.profile and world.first else None
+            with profile or contextlib.nullcontext():
+                waiting.append((step, *self.step(step)))
+            if profile:
+                (options.out / "profile.txt").write_text(profile.report(options.out / "profile.json.gz") + "\n")
+                self.say(f"the profile of step {step} is in {options.out / 'profile.txt'}")
             saves = options.save_every and (step % options.save_every == 0 or step == options.steps)
             if step % options.report_every == 0 or step == options.steps or saves or step == self.done + 1:
                 if world.device.type == "cuda":
