@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 5 };
+enum { NEREID_OPS_INTERFACE = 6 };
 
 enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
@@ -114,7 +114,8 @@ enum OpsReason : uint8_t {
   OPS_LAYOUT,
   OPS_SIZE,
   OPS_ERROR_DUE,
-  OPS_ROUTED, ///< the routing data say that ATen's kernel is faster
+  OPS_ROUTED,   ///< the routing data say that ATen's kernel is faster
+  OPS_UNSTEADY, ///< small calls that would run in Python again and again (Replay::isUnsteady)
   OPS_REASON_COUNT = 96
 };
 
@@ -202,8 +203,10 @@ __attribute__((visibility("default"))) void ops_record(int64_t number, const Ops
 __attribute__((visibility("default"))) int32_t ops_wants_record(int64_t number);
 /// Which calls are ATen's because its kernel is faster. `sizes`: OPS_KERNELS * OPS_CODES words, by
 /// OpsKernel and Code of the promoted dtype: bit b stands for 2^b to 2^(b+1)-1 elements. Of an
-/// overload that records, Python decides, and what was recorded is forgotten; `sizes` is not read.
-__attribute__((visibility("default"))) void ops_route(int64_t number, const uint64_t *sizes);
+/// overload that records, Python decides, and what was recorded is forgotten. `routed`: 0 where all
+/// calls that can be ours have to be.
+__attribute__((visibility("default"))) void ops_route(int64_t number, const uint64_t *sizes,
+                                                      int32_t routed);
 /// How often it went which way: OPS_REASON_COUNT numbers, which begin again at 0 with `clear`.
 __attribute__((visibility("default"))) void ops_counts(int64_t number, uint64_t *counts,
                                                        int32_t clear);

@@ -45,13 +45,16 @@ int64_t bitsOf(double value) {
 
 } // namespace
 
-Replay::Replay(const c10::FunctionSchema &schema, bool isCuda)
+Replay::Replay(const c10::FunctionSchema &schema, bool isCuda, bool isRandom)
     : argumentCount(schema.arguments().size()),
       returnsList(schema.returns().size() == 1 &&
                   schema.returns()[0].type()->kind() == c10::TypeKind::ListType),
-      isCuda(isCuda) {
+      isCuda(isCuda), isRandom(isRandom) {
   for (const c10::Argument &argument : schema.arguments())
     isWritten.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  for (size_t i = 0; i < argumentCount; ++i)
+    if (schema.arguments()[i].name() == "dropout_p")
+      dropout = i;
 }
 
 bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) const {
@@ -186,9 +189,43 @@ void Replay::add(const Signature &signature, const OpsRecord &record) {
   records[signature.hash] = std::move(made);
 }
 
-void Replay::clear() {
+void Replay::route(bool routed) {
+  isRouted = routed;
+  score = 0;
+  isScoreHigh = false;
   std::unique_lock lock(mutex);
   records.clear();
+  passed.clear();
+}
+
+bool Replay::isUnsteady(const Signature &signature, const c10::IValue *arguments) {
+  bool drawsNumbers = isRandom && !(dropout && arguments[*dropout].isDouble() &&
+                                    arguments[*dropout].toDouble() == 0);
+  if (!isRouted.load(std::memory_order_relaxed) || drawsNumbers ||
+      at::globalContext().deterministicAlgorithms())
+    return false;
+  int64_t bytes = 0;
+  for (const at::Tensor *tensor : signature.tensors)
+    bytes += int64_t(tensor->nbytes());
+  if (bytes > (isCuda ? smallOnGpu : smallOnCpu))
+    return false;
+  // Threads may lose a count to each other, which changes only when a score is reached.
+  int now = score.load(std::memory_order_relaxed);
+  if (!isScoreHigh.load(std::memory_order_relaxed)) {
+    score.store(now + callInPython, std::memory_order_relaxed);
+    isScoreHigh.store(now + callInPython >= highScore, std::memory_order_relaxed);
+    return false;
+  }
+  std::unique_lock lock(mutex);
+  if (passed.size() >= mostRecords)
+    passed.clear();
+  bool isRepeated = !passed.insert(signature.hash).second;
+  // What runs in Python each time would not get faster by being repeated.
+  isRepeated &= records.find(signature.hash) == records.end();
+  now = std::clamp(now + (isRepeated ? -1 : callInPython), 0, highScore);
+  score.store(now, std::memory_order_relaxed);
+  isScoreHigh.store(now > 0, std::memory_order_relaxed);
+  return true;
 }
 
 /// Another view of a tensor's storage. offset: in elements, from the tensor's first one.
@@ -258,6 +295,11 @@ bool Replay::run(const Recorded &recorded, const Signature &signature,
                  torch::jit::Stack &stack) const {
   if (mayOverlap(signature))
     return false;
+  if (int now = score.load(std::memory_order_relaxed)) {
+    score.store(now - 1, std::memory_order_relaxed);
+    if (now == 1)
+      isScoreHigh.store(false, std::memory_order_relaxed);
+  }
   c10::OptionalDeviceGuard guard;
   if (isCuda)
     guard.reset_device(signature.device);

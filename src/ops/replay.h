@@ -9,8 +9,11 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace nereid::ops {
@@ -63,7 +66,8 @@ struct Recorded {
 /// The recorded calls of one overload at one key. Safe for threads.
 class Replay {
 public:
-  Replay(const c10::FunctionSchema &schema, bool isCuda);
+  /// isRandom: it draws random numbers.
+  Replay(const c10::FunctionSchema &schema, bool isCuda, bool isRandom);
 
   /// False for arguments that signatures do not describe: such calls always go to Python.
   bool sign(const c10::IValue *arguments, Signature &signature) const;
@@ -73,19 +77,37 @@ public:
   /// another argument, or a condition is not answered as it was.
   bool run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const;
   void add(const Signature &signature, const OpsRecord &record);
-  void clear();
+  /// Forgets what was recorded. routed: 0 where no call goes to ATen because it is unsteady.
+  void route(bool routed);
+  /// Whether a call that would run in Python is ATen's. A call in Python costs some hundred
+  /// microseconds, once for a signature that is repeated, but each time where shapes keep changing
+  /// or elements are read. A score counts such calls up and repeated ones down. From the time that
+  /// it is high until it is 0 again, small calls are ATen's, since kernels cannot win the time
+  /// back; signatures that were ATen's before then count as repeated. Never for operators that draw
+  /// random numbers and in deterministic mode: results must not depend on earlier calls.
+  bool isUnsteady(const Signature &signature, const c10::IValue *arguments);
 
 private:
   bool sign(const c10::IValue &value, bool isWritten, Signature &signature) const;
 
   /// Beyond this many signatures an overload begins anew.
   static constexpr size_t mostRecords = 4096;
+  /// A call in Python counts as much as this many repeated ones. From the second number on calls
+  /// are unsteady, until the score is back at 0.
+  static constexpr int callInPython = 16, highScore = 32 * callInPython;
+  /// Bytes of a small call's tensors. On a GPU the launches of many are under way at once.
+  static constexpr int64_t smallOnCpu = 2 << 20, smallOnGpu = 64 << 20;
   size_t argumentCount;
+  std::optional<size_t> dropout; ///< the argument without which no random numbers are drawn
   std::vector<bool> isWritten;
   bool returnsList; ///< one list of tensors
-  bool isCuda;
+  bool isCuda, isRandom;
+  std::atomic<bool> isRouted{false};
+  mutable std::atomic<bool> isScoreHigh{false};
+  mutable std::atomic<int> score{0};
   mutable std::shared_mutex mutex;
   std::unordered_map<uint64_t, std::shared_ptr<const Recorded>> records;
+  std::unordered_set<uint64_t> passed; ///< hashes of signatures that were ATen's
 };
 
 } // namespace nereid::ops

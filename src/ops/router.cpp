@@ -72,7 +72,8 @@ thread_local Pending pending;
 class RecordedFunctor : public c10::OperatorKernel {
 public:
   explicit RecordedFunctor(Entry &entry)
-      : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA) {
+      : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA,
+                             entry.handle.hasTag(at::Tag::nondeterministic_seeded)) {
     entry.replay = &replay;
   }
 
@@ -88,8 +89,13 @@ public:
       entry.counts.add(OPS_OURS);
       return;
     }
-    std::shared_ptr<const c10::SafeKernelFunction> python;
     bool isNative = recorded ? recorded->route == OPS_ROUTE_NATIVE : signature.isNumberOnDevice;
+    if (!isNative && isSigned && !pending.entry && replay.isUnsteady(signature, arguments)) {
+      entry.counts.add(OPS_UNSTEADY);
+      entry.native.callBoxed(handle, keys, stack);
+      return;
+    }
+    std::shared_ptr<const c10::SafeKernelFunction> python;
     if (!isNative) {
       std::lock_guard<std::mutex> lock(mutex);
       python = entry.python;
@@ -222,12 +228,12 @@ extern "C" void ops_record(int64_t number, const OpsRecord *record) {
     pending.replay->add(*pending.signature, *record);
 }
 
-extern "C" void ops_route(int64_t number, const uint64_t *sizes) {
+extern "C" void ops_route(int64_t number, const uint64_t *sizes, int32_t routed) {
   Entry &entry = entryOf(number);
   if (entry.pointwise)
     entry.pointwise->route(sizes);
   else
-    entry.replay->clear();
+    entry.replay->route(routed);
 }
 
 extern "C" void ops_counts(int64_t number, uint64_t *counts, int32_t clear) {

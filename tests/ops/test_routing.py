@@ -202,3 +202,79 @@ def test_the_nearest_machine():
     order = [gpu(90, 132), gpu(90, 132, "b"), gpu(90, 114, "b"), gpu(89, 132, "b"), gpu(80, 132, "b"), gpu(100, 148, "b")]
     assert sorted(reversed(order), key=lambda machine: _routes._distance(here, machine))[:3] == order[:3]
     assert min(order[3:], key=lambda machine: _routes._distance(gpu(86, 80), machine)) == order[3]
+
+
+def lengths(call, sizes):
+    """Runs `call(size)` for all sizes; {way: calls} of the overload that was called most, of ours."""
+    nereid.ops.report(clear=True)
+    for size in sizes:
+        call(size)
+    return {row.reason or row.route: row.calls for row in nereid.ops.report(clear=True)}
+
+
+def indices(size):
+    x, index = torch.arange(1000), torch.arange(size)
+    assert torch.equal(torch.ops.aten.index(x, [index]), x[:size])
+
+
+def test_shapes_that_keep_changing():
+    """Calls that would all run in Python become ATen's; they are ours again once shapes are repeated."""
+    with nereid.ops.use(only=["index"], routing=True):
+        found = lengths(indices, range(1, 301))
+        assert found["shapes keep changing"] >= 260 and found["nereid"] <= 40
+        assert lengths(indices, range(301, 401)) == {"shapes keep changing": 100}
+        found = lengths(indices, [7, 400] * 400)  # one that was ours, and one that was ATen's: no Python
+        assert found["nereid"] >= 500
+        assert lengths(indices, [7, 400] * 10) == {"nereid": 20}
+
+
+def test_elements_that_are_read():
+    """What depends on elements is never recorded: each call would run in Python."""
+    x, mask = torch.arange(1000), torch.arange(1000) % 3 == 0
+    with nereid.ops.use(only=["index"], routing=True):
+        found = lengths(lambda _: torch.testing.assert_close(torch.ops.aten.index(x, [mask]), torch.arange(0, 1000, 3)), range(100))
+    assert found["shapes keep changing"] >= 60
+
+
+def test_a_model_with_many_shapes():
+    """Forty shapes in turns: all of them are recorded in the end."""
+    with nereid.ops.use(only=["index"], routing=True):
+        lengths(indices, list(range(1, 41)) * 100)
+        assert lengths(indices, range(1, 41)) == {"nereid": 40}
+
+
+def test_large_calls_stay_ours():
+    """What takes longer than a call in Python costs."""
+    x = torch.arange(2**20)
+    with nereid.ops.use(only=["index"], routing=True):
+        found = lengths(lambda size: torch.ops.aten.index(x, [torch.arange(size)]), range(1, 101))
+    assert found == {"nereid": 100}
+
+
+def test_results_never_depend_on_earlier_calls_where_they_must_not():
+    with nereid.ops.use(only=["index"], routing=False):
+        assert lengths(indices, range(1, 101)) == {"nereid": 100}
+    with nereid.ops.use(only=["index"], routing=["index"]):
+        assert lengths(indices, range(1, 101)) == {"nereid": 100}
+    torch.use_deterministic_algorithms(True)
+    try:
+        with nereid.ops.use(only=["index"], routing=True):
+            assert lengths(indices, range(1, 101)) == {"nereid": 100}
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def attention(p):
+
+    def call(size):
+        x = torch.randn(1, 1, size, 16)
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, p)
+
+    return call
+
+
+def test_random_numbers_are_always_drawn_by_the_same_kernel():
+    """But without dropout none are drawn."""
+    with nereid.ops.use(only=["native_dropout", "_scaled_dot_product_flash_attention_for_cpu"], routing=True):
+        assert "shapes keep changing" not in lengths(lambda size: torch.native_dropout(torch.ones(size), 0.5, True), range(1, 101))
+        assert lengths(attention(0.0), range(1, 101))["shapes keep changing"] >= 60

@@ -26,14 +26,14 @@ from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
 from .pointwise import KINDS, Pointwise
 
-_INTERFACE = 5  # NEREID_OPS_INTERFACE
+_INTERFACE = 6  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
 #: Why ATen's kernel ran, by OpsReason; the first means that ours did.
 #: Recorded calls add theirs behind these.
 REASONS = ["", "variant", "dtype", "dtypes differ", "devices", "scalar", "number", "shapes", "shape of the output", "dtype of the output", "overlap",
-           "layout", "size", "error due", _routes.FASTER.reason]
+           "layout", "size", "error due", _routes.FASTER.reason, "shapes keep changing"]
 _REASON_COUNT = 96  # OPS_REASON_COUNT
 _CODES = tuple(DTYPES)
 _INT, _FLOAT, _NONE = 0x40, 0x41, 0x42
@@ -181,7 +181,7 @@ def _start(path):
     for name, result, arguments in (("ops_save", ctypes.c_int64, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint8, *text]),
                                     ("ops_make", ctypes.c_int32, [ctypes.c_int64, ctypes.POINTER(_Overload), *text]),
                                     ("ops_enter", ctypes.c_int32, [ctypes.c_int64, *text]), ("ops_leave", None, [ctypes.c_int64]),
-                                    ("ops_route", None, [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64)]),
+                                    ("ops_route", None, [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int32]),
                                     ("ops_wants_record", ctypes.c_int32, [ctypes.c_int64]),
                                     ("ops_record", None, [ctypes.c_int64, ctypes.POINTER(_record.Record)]),
                                     ("ops_counts", None, [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int32])):
@@ -275,7 +275,7 @@ class Entry:
         if routes is not self._routes:
             self._routes = routes
             sizes = routes.pointwise_sizes(self.operator.name, KINDS, _CODES) if self.plans and routes is not None else [0] * len(KINDS) * len(_CODES)
-            self._router.ops_route(self.number, (ctypes.c_uint64 * len(sizes))(*sizes))
+            self._router.ops_route(self.number, (ctypes.c_uint64 * len(sizes))(*sizes), routes is not None)
 
     def counts(self, clear=False):
         """How often it went which way: {reason: calls}; the reason "" means that ours ran."""
