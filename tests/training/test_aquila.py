@@ -1,6 +1,8 @@
 """The training example: the same losses however it is spread, and nothing lost when a process is killed or a disk is full."""
 
 import csv
+import gzip
+import json
 import os
 import pathlib
 import re
@@ -83,6 +85,20 @@ def test_it_learns(alone):
 
 def test_fully_sharded(alone, sharded):
     close(losses(sharded), losses(alone))
+
+
+def test_profile(train, tmp_path):
+    assert "profile.txt" in train(tmp_path, "--operators", "aten", "--steps", "3", "--save-every", "0", "--profile", "2", processes=2)
+    assert "aten::mm" in (tmp_path / "profile.txt").read_text()
+    with gzip.open(tmp_path / "profile.json.gz") as file:
+        assert any(event["name"] == "aten::mm" for event in json.load(file)["traceEvents"])
+
+
+def test_shares_of_a_devices_time(example):
+    profiles = example("profiles")
+    kernels = [("product", 0, 10), ("ncclDevKernel_AllGather", 5, 14), ("sum", 12, 13), ("ncclDevKernel_ReduceScatter", 20, 22), ("add", 30, 31)]
+    assert profiles.shares(kernels) == (31, 12, 5, 14)
+    assert profiles.shares([]) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_cheap_recomputation(sharded, train, tmp_path):
@@ -198,6 +214,7 @@ def example(monkeypatch):
     (["--tensor-parallel", "3"], 4, "4 processes cannot be divided into groups of --tensor-parallel 3"),
     (["--tensor-parallel", "2"], 1, "1 process cannot be divided into groups of --tensor-parallel 2"),
     (["--batch", "0"], 1, "--batch is 0: expected at least 1"),
+    (["--profile", "21"], 1, "--profile is 21: expected a step from 1 to 20 (--steps)"),
     (["--micro", "3"], 1, "--micro 3 does not divide the 8 sequences that a replica computes in a step"),
     (["--save-every", "-1"], 1, "--save-every is -1: expected 0 (never) or more"),
     (["--resume", "nowhere"], 1, "nowhere is no complete checkpoint; expected a folder step-N that has a file .metadata. Complete ones here: none"),
