@@ -1,4 +1,4 @@
-"""Attention with and without warp specialisation: `python benchmarks/gpu/attention.py [--seconds 6] [--problems 128,128c,64,64c] [--variants ...]`
+"""Attention with and without warp specialisation: `python benchmarks/gpu/attention.py [--seconds 6] [--problems 128,128c,64,64c,256,256c] [--variants ...]`
 
 One source, through tensor descriptors, compiled with `warp_specialize=True` and without, fp16, 4 x 32 heads of 4096 rows. Each kernel first has its
 results compared with float64, in a process of its own that is stopped when it hangs (lengths of one, two and more blocks); kernels that are
@@ -73,22 +73,28 @@ def attention(q_desc, k_desc, v_desc, o_desc, SEQUENCE, scale, HEAD: tl.constexp
     o_desc.store([base + block * BLOCK_M, 0], (acc / l_i[:, None]).to(tl.float16))
 '''
 
-# Divided?, rows and columns of a block, warps, stages, most registers of a thread (None: no limit), threshold of maxima, multiplications by
-# factors of 1 left out?
+# Divided?, rows and columns of a block, warps, stages, most registers of a thread (None: no limit), threshold of maxima, in which loops
+# multiplications by factors of 1 are left out
 VARIANTS = {
-    "divided 128x128": (True, 128, 128, 8, 2, None, 0, False),
-    "divided 128x64": (True, 128, 64, 8, 3, None, 0, False),
-    "divided 128x128 s3": (True, 128, 128, 8, 3, None, 0, False),
-    "divided 128x128 s3 skip": (True, 128, 128, 8, 3, None, 0, True),
-    "divided 128x128 s3 threshold": (True, 128, 128, 8, 3, None, 8, False),
-    "divided 128x128 s3 threshold skip": (True, 128, 128, 8, 3, None, 8, True),
-    "divided 256x64 w16 s3": (True, 256, 64, 16, 3, None, 0, False),
-    "divided 256x64 w16 s3 threshold skip": (True, 256, 64, 16, 3, None, 8, True),
-    "pipelined 128x128": (False, 128, 128, 8, 3, None, 0, False),
-    "pipelined 128x64": (False, 128, 64, 8, 3, None, 0, False),
-    "pipelined 128x64 threshold skip": (False, 128, 64, 8, 3, None, 8, True),
+    "divided 128x128": (True, 128, 128, 8, 2, None, 0, "never"),
+    "divided 128x64": (True, 128, 64, 8, 3, None, 0, "never"),
+    "divided 128x128 s3": (True, 128, 128, 8, 3, None, 0, "never"),
+    "divided 128x128 s3 skip": (True, 128, 128, 8, 3, None, 0, "always"),
+    "divided 128x128 s3 threshold": (True, 128, 128, 8, 3, None, 8, "never"),
+    "divided 128x128 s3 threshold skip": (True, 128, 128, 8, 3, None, 8, "always"),
+    "divided 256x64 w16 s3": (True, 256, 64, 16, 3, None, 0, "never"),
+    "divided 256x64 w16 s3 threshold skip": (True, 256, 64, 16, 3, None, 8, "always"),
+    "pipelined 128x128": (False, 128, 128, 8, 3, None, 0, "never"),
+    "pipelined 128x64": (False, 128, 64, 8, 3, None, 0, "never"),
+    "pipelined 128x64 threshold skip": (False, 128, 64, 8, 3, None, 8, "always"),
+    "divided 128x64 s2 skip": (True, 128, 64, 8, 2, None, 0, "always"),
+    "divided 128x64 s2 threshold skip": (True, 128, 64, 8, 2, None, 8, "always"),
+    "divided 128x32 s3 threshold skip": (True, 128, 32, 8, 3, None, 8, "always"),
+    "pipelined 128x64 skip": (False, 128, 64, 8, 3, None, 0, "always"),
+    "pipelined 128x64 s2": (False, 128, 64, 8, 2, None, 0, "never"),
+    "pipelined 256x64 w16 s3": (False, 256, 64, 16, 3, None, 0, "never"),
 }
-PROBLEMS = {"128": (128, False), "128c": (128, True), "64": (64, False), "64c": (64, True)}
+PROBLEMS = {"128": (128, False), "128c": (128, True), "64": (64, False), "64c": (64, True), "256": (256, False), "256c": (256, True)}
 
 
 def module_of(language, folder):

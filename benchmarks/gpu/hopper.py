@@ -4,8 +4,7 @@
 1. Products in persistent loops (warp_specialize.py): stores that overlap with the next tile (`waits`, and `groups` of warps that store for themselves)
    against stores that are waited for (`always`), not divided (`never`), Triton and cuBLAS. `waits` stays the default unless it is slower than `always` in a
    size; `groups` becomes the default where it is faster than `waits` in all sizes.
-2. Attention (attention.py): multiplications by factors of 1 left out (`skip`), with exact maxima and with a threshold; heads of 64 in 16 warps. `skip`
-   becomes the default where it is not slower without a threshold; kernels of the operators take the threshold if it gains with `skip`.
+2. Attention (attention.py): what multiplications by factors of 1 that are left out (`skip`), a threshold of references and, with heads of 64, 16 warps gain.
 
 All variants are compared with float64 first; those that are wrong or hang are reported and not timed.
 """

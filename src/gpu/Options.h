@@ -25,6 +25,9 @@ enum class Specialise : uint8_t { AsAsked, Always, Never };
 /// buffers are waited for when they are used again; each group of four warps stores for itself.
 enum class OverlapStores : uint8_t { Never, Waits, Groups };
 
+/// Where multiplications of an accumulator by factors that are all 1 are left out (SkipScaling.h).
+enum class SkipScaling : uint8_t { Divided, Always, Never };
+
 struct GpuOptions {
   Machine machine = {};
   int numWarps = 4;     ///< of a program, all its blocks together; a power of two
@@ -33,9 +36,7 @@ struct GpuOptions {
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Waits;
-  /// Multiplications of an accumulator by factors that are all 1 for a warp are skipped
-  /// (SkipScaling.h).
-  bool skipScaling = false;
+  SkipScaling skipScaling = SkipScaling::Divided;
   /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
   /// for kernels with a loop that is divided.
   std::function<bool()> movesRegisters = nullptr;

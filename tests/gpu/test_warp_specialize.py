@@ -199,28 +199,32 @@ def test_attention_overlaps_its_products(head, split, tmp_path, capfd):
 
 @needs_ptxas
 @pytest.mark.parametrize("split", [False, True])
-def test_scaling_is_skipped_on_request(split, monkeypatch, tmp_path):
-    votes = lambda: compile_attention(split=split).asm["ptx"].count("vote.sync.any")
+def test_scaling_is_skipped_in_divided_loops(split, monkeypatch, tmp_path):
+    votes = lambda **options: compile_attention(split=split, **options).asm["ptx"].count("vote.sync.any")
+    loops = 2 if split else 1
+    assert votes() == loops and votes(num_stages=2) == 0
+    monkeypatch.setattr(nereid.knobs.nereid, "skip_scaling", "always")
+    assert votes() == votes(num_stages=2) == loops
+    monkeypatch.setattr(nereid.knobs.nereid, "skip_scaling", "never")
     assert votes() == 0
-    monkeypatch.setattr(nereid.knobs.nereid, "skip_scaling", True)
-    assert votes() == (2 if split else 1)
+    monkeypatch.setattr(nereid.knobs.nereid, "skip_scaling", "divided")
     log = assembled(compile_attention(split=split).asm["ptx"], tmp_path)
     assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
 
 
 @needs_ptxas
 def test_sixteen_warps_overlap_where_registers_suffice(monkeypatch, tmp_path):
-    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "always")
     ptx = compile_attention(64, 64, bm=256, num_warps=16).asm["ptx"]
     assert "setmaxnreg.inc.sync.aligned.u32 112" in ptx and "bar.arrive" in ptx and ".maxnreg 96" in ptx
     log = assembled(ptx, tmp_path)
     assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "always")
     assert "bar.arrive" not in compile_attention(64, 128, bm=256, num_warps=16, num_stages=2).asm["ptx"]
 
 
 def test_attention_is_divided_by_default_where_it_is_faster(monkeypatch):
     divided = lambda **options: "ngpu.warp_specialize" in compile_attention(**options).asm["gpu"]
-    assert divided() and divided(head=64)
+    assert divided() and divided(head=64) and divided(head=256, bn=64, num_stages=2) and divided(head=64, bm=256, bn=64, num_warps=16)
     assert not divided(bn=64) and not divided(num_stages=2) and not divided(num_warps=4)
     monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "never")
     assert not divided()
@@ -254,6 +258,37 @@ def test_attention_through_pointers_is_divided_where_they_are_copied(monkeypatch
     ptx = compile_it().asm["ptx"]
     assert "setmaxnreg.inc.sync.aligned.u32 240" in ptx and "bar.arrive" in ptx
     log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+@nereid.jit
+def attention_of_heads(q, k, v, o, HEADS, LENGTH, sb, sh, st, scale, BM: tl.constexpr, BN: tl.constexpr, HEAD: tl.constexpr):
+    b, h, m = tl.program_id(1) // HEADS, tl.program_id(1) % HEADS, tl.program_id(0) * BM
+    k_desc = tl.make_tensor_descriptor(k, [4, HEADS, LENGTH, HEAD], [sb, sh, st, 1], [1, 1, BN, HEAD])
+    v_desc = tl.make_tensor_descriptor(v, [4, HEADS, LENGTH, HEAD], [sb, sh, st, 1], [1, 1, BN, HEAD])
+    q_desc = tl.make_tensor_descriptor(q, [4, HEADS, LENGTH, HEAD], [sb, sh, st, 1], [1, 1, BM, HEAD])
+    o_desc = tl.make_tensor_descriptor(o, [4, HEADS, LENGTH, HEAD], [sb, sh, st, 1], [1, 1, BM, HEAD])
+    rows = q_desc.load([b, h, m, 0]).reshape(BM, HEAD)
+    top = tl.full((BM, ), float("-inf"), tl.float32)
+    total = tl.zeros((BM, ), tl.float32)
+    acc = tl.zeros((BM, HEAD), tl.float32)
+    for n in range(0, LENGTH, BN):
+        s = tl.dot(rows, k_desc.load([b, h, n, 0]).reshape(BN, HEAD).T) * scale
+        now = tl.maximum(top, tl.max(s, 1))
+        p = tl.math.exp2(s - now[:, None])
+        alpha = tl.math.exp2(top - now)
+        total = total * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), v_desc.load([b, h, n, 0]).reshape(BN, HEAD), acc * alpha[:, None])
+        top = now
+    o_desc.store([b, h, m, 0], (acc / total[:, None]).to(tl.float16).reshape(1, 1, BM, HEAD))
+
+
+@needs_ptxas
+def test_attention_through_descriptors_of_four_dimensions_is_divided(tmp_path):
+    tensor = torch.empty(4, 8, 4096, 128, dtype=torch.float16)
+    found = compiled(attention_of_heads, *[tensor] * 4, 8, 4096, *tensor.stride()[:3], 0.1, BM=128, BN=128, HEAD=128, num_warps=8, num_stages=3)
+    assert "ngpu.warp_specialize" in found.asm["gpu"] and "bar.arrive" in found.asm["ptx"]
+    log = assembled(found.asm["ptx"], tmp_path)
     assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
 
 

@@ -1,6 +1,7 @@
 """Attention: the host side of `kernels/attention.py`, and the sizes of its tiles."""
 
 import dataclasses
+import functools
 
 import torch
 
@@ -8,7 +9,7 @@ import nereid.language as tl
 
 from ._launch import DTYPES, launch
 from ._strided import NARROW, cdiv, step_up
-from .kernels.attention import backward_key, backward_query, correlation, forward
+from .kernels.attention import backward_key, backward_key_copied, backward_query, backward_query_copied, correlation, forward
 from .products import fp32_precision
 
 
@@ -21,12 +22,38 @@ class Tiles:
     stages: int = 2
 
 
-def forward_tiles(device, dtype, queries, keys, width):
-    """The tiles of the forward kernel. width: the larger of the two head sizes.
+#: Sizes of heads with which blocks of tensor descriptors are faster (docs/ops-attention.md).
+COPIED_WIDTHS = (64, 128, 256)
+#: The same for gradients. None yet: these kernels have not been timed. `benchmarks/ops/attention_backends.py` does that with (64, 128).
+COPIED_GRADIENT_WIDTHS = ()
+#: By how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py) in kernels that leave out multiplications by 1.
+THRESHOLD = 8
+
+
+def can_copy(device, query, key, *others):
+    """Whether kernels can load and store blocks of these tensors through tensor descriptors, and gain: GPUs of sm_90, 16 bits, strides that are positive multiples of 16 elements, sizes of
+    heads that are equal and one of `COPIED_WIDTHS`, more than 64 queries."""
+    if device.type != "cuda" or query.dtype not in (torch.float16, torch.bfloat16) or query.shape[2] <= 64 or not divides_warps(device):
+        return False
+    return all(x.shape[3] == query.shape[3] and x.shape[3] in COPIED_WIDTHS and x.stride(3) == 1 and max(x.shape) <= NARROW and all(0 < stride and stride % 16 == 0 for stride in x.stride()[:3])
+               for x in (query, key, *others))
+
+
+@functools.cache
+def divides_warps(device):
+    """Whether the compiler divides warps on a GPU: those with wgmma, sm_90."""
+    return torch.cuda.get_device_capability(device)[0] == 9
+
+
+def forward_tiles(device, dtype, queries, keys, width, copied=False):
+    """The tiles of the forward kernel. width: the larger of the two head sizes; copied: see `can_copy`.
 
     GPUs, 16 bits: 128 x 64 with 8 warps, that is 64 rows for each group of four warps that multiply together, and three slots, so that a product of queries and keys starts behind the one in
-    flight (docs/pipelining.md); two where three do not fit. Nothing spills.
+    flight (docs/pipelining.md); two where three do not fit. Nothing spills. Through descriptors 128 x 128 for heads of 128, and 128 x 64 with two slots for heads of 256: with these
+    the compiler divides the warps (docs/warp-specialisation.md).
     """
+    if copied and width > 64:
+        return Tiles(128, 128, 8, 3) if width <= 128 else Tiles(128, 64, 8, 2)
     if device.type == "cpu":
         return Tiles(step_up(queries, (4, 16, 64)), step_up(keys, (16, 64, 128)))
     if dtype in (torch.float16, torch.bfloat16):
@@ -48,6 +75,11 @@ def backward_tiles(device, dtype, queries, keys, width):
     return (Tiles(32, 32, 8 if dtype == torch.float32 else 4, 1), ) * 2
 
 
+def copied_backward_tiles(width):
+    """As `backward_tiles`, of the kernels through tensor descriptors. With heads of 128 a thread holds 128 and 64 registers of sums, three times 32 of scores, and nothing spills."""
+    return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+
+
 def head_width(device, size):
     """The size of a block that holds a head's elements. GPUs: at multiples of 32, tiles are copied to shared memory 16 bytes at a time and multiplied there."""
     if device.type == "cpu":
@@ -64,7 +96,8 @@ def _accesses(*tensors, rows=0):
     return {"UNIT": all(x.stride(3) == 1 for x in tensors), "HINT": multiple if aligned else 1, "WIDE": wide}
 
 
-_SIZES = {name: "i32" for name in ("rules", "l_size", "s_size", "d_size", "dv_size", "heads", "lse_size")}
+_SIZES = {name: "i32" for name in ("rules", "l_size", "s_size", "d_size", "dv_size", "heads", "key_heads", "batches", "lse_size")}
+_STRIDES = ("out_strides", "q_strides", "k_strides", "v_strides")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,19 +166,22 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
     sizes, batches = _sizes(query, key, value, ragged)
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
     width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
-    cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width))
+    copied = ragged is None and can_copy(device, query, key, value, out)
+    cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width), copied)
+    scales = (copied or device.type == "cuda") and bias is None and rules.cap is None and rules.slopes is None and scale > 0
     lse_size = 0 if logsumexp is None or ragged is not None else logsumexp.shape[2]
     arguments = {
         "out": out, "logsumexp": logsumexp, "query": query, "key": key, "value": value, "bias": bias, "q_starts": ragged and ragged.q_starts, "k_starts": ragged and ragged.k_starts,
-        "scale": float(scale), "empty": float(empty), **rules.arguments(), **sizes, "lse_size": lse_size, "out_strides": _strides(out, ragged),
+        "scale": float(scale), "empty": float(empty), **rules.arguments(), **sizes, "batches": batches, "key_heads": key.shape[1], "lse_size": lse_size, "out_strides": _strides(out, ragged),
         "lse_strides": _strides(logsumexp, ragged, 3), "q_strides": _strides(query, ragged), "k_strides": _strides(key, ragged), "v_strides": _strides(value, ragged),
         "bias_strides": _strides(bias, None)
     }
     constants = {
         "HEADS": heads // key.shape[1], "END": rules.end, **computation(query, device), "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width,
-        **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width
+        **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width,
+        "COPIES": copied, "SCALES": scales, "THRESHOLD": THRESHOLD if copied and width > 64 else 0
     }
-    launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, _STRIDES if copied else (), num_warps=cut.warps, num_stages=cut.stages)
 
 
 def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, rules=Rules(), grad_bias=None, lse_gradient=None, ragged=None):
@@ -159,6 +195,8 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
     width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     by_keys, by_queries = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
+    scales = bias is None and grad_bias is None and rules.cap is None and rules.slopes is None and scale > 0
+    copied = ragged is None and scales and query.shape[3] in COPIED_GRADIENT_WIDTHS and can_copy(device, query, key, value, gradient, *grads)
     common = computation(query, device)
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
@@ -174,6 +212,9 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
             "delta": delta, "gradient": gradient, "out": out, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
             "delta_strides": strides["delta_strides"], "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
         }, {"ACC": common["ACC"], **access, "BM": by_queries.queries, "BV": value_width}, _SIZES, num_warps=4)
+    if copied:
+        _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common)
+        return
     shared = {
         "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, **starts, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), **rules.arguments(), **sizes,
         **strides
@@ -187,3 +228,26 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
         {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": _strides(grads[1], ragged), "dv_strides": _strides(grads[2], ragged)})
     run(backward_query, cdiv(length, by_queries.queries) * heads, by_queries,
         {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)})
+
+
+def _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common):
+    """The gradients through tensor descriptors. delta: see `correlation`; common: of `computation`. Other arguments: as for `differentiate`."""
+    device, width = query.device, query.shape[3]
+    sizes, batches = _sizes(query, key, value, None)
+    length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
+    by_keys, by_queries = copied_backward_tiles(width)
+    shared = {
+        "gradient": gradient, "query": query, "key": key, "value": value, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), "rules": rules.arguments()["rules"], "l_size": length,
+        "s_size": keys, "batches": batches, "heads": heads, "key_heads": key.shape[1], "g_strides": gradient.stride(), "q_strides": query.stride(), "k_strides": key.stride(),
+        "v_strides": value.stride(), "lse_strides": logsumexp.stride(), "delta_strides": delta.stride()
+    }
+    constants = {"HEADS": heads // key.shape[1], "END": rules.end, "ACC": common["ACC"], "OPERAND": common["OPERAND"], "BD": width}
+
+    def run(kernel, programs, cut, own):
+        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, ("g_strides", "q_strides", "k_strides", "v_strides", *own_strides(own)),
+               num_warps=cut.warps, num_stages=cut.stages)
+
+    own_strides = lambda own: [name for name in own if name.endswith("strides")]
+    run(backward_key_copied, cdiv(keys, by_keys.keys) * key.shape[1], by_keys,
+        {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()})
+    run(backward_query_copied, cdiv(length, by_queries.queries) * heads, by_queries, {"grad_query": grads[0], "dq_strides": grads[0].stride()})

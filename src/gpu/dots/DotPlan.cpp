@@ -152,6 +152,8 @@ DotFacts gatherDotFacts(tile::DotOp dot, const transforms::IntegerAnalysis &anal
     return value;
   };
   facts.ontoOperand = untransposed(dot.getA()) == untransposed(dot.getC());
+  facts.transposesDot = originA.source == DotSource::Dot && a.getRank() == 2 &&
+                        dot.getA().getDefiningOp<tile::TransOp>();
   return facts;
 }
 
@@ -291,14 +293,18 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   plan.a.kMajor = facts.a.kMajor;
   plan.a.buffer = operandBuffer(facts, layout::Operand::A, facts.a.kMajor);
   bool computed = facts.a.source == DotSource::Dot || facts.a.source == DotSource::Converted;
-  if ((computed && !facts.ontoOperand) || (fromMemory && !readable)) {
+  // A transpose goes through shared memory in any case, where the unit reads it along its columns.
+  bool transposed = wide && facts.transposesDot;
+  if ((computed && !facts.ontoOperand && !transposed) || (fromMemory && !readable)) {
     plan.a.storage = DotOperandPlan::Storage::Fragment;
     plan.a.layout = layout::wgmmaOperandA(operandShape(facts, layout::Operand::A), plan.warps,
                                           facts.a.element.getIntOrFloatBitWidth());
   } else {
     plan.a.storage = DotOperandPlan::Storage::Shared;
-    plan.a.kMajor = readable ? facts.a.kMajor : true;
+    plan.a.kMajor = readable ? facts.a.kMajor && !transposed : true;
     plan.a.reordered = !readable;
+    if (transposed)
+      plan.a.buffer = operandBuffer(facts, layout::Operand::A, false);
     if (!readable)
       plan.a.buffer = operandBuffer(facts, layout::Operand::A, true);
     plan.a.layout = plan.a.buffer;

@@ -62,6 +62,8 @@ struct DotFacts {
   /// The accumulator is the first operand: as registers they would need copies, between which and
   /// the products the assembler does not tell them apart.
   bool ontoOperand = false;
+  /// The first operand is the transpose of arithmetic on the result of another dot.
+  bool transposesDot = false;
 
   int64_t m() const { return shape[shape.size() - 2]; }
   int64_t n() const { return shape.back(); }

@@ -266,9 +266,12 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(OverlapStores::Never, "never", "not at all"),
                        clEnumValN(OverlapStores::Waits, "waits", "they wait later"),
                        clEnumValN(OverlapStores::Groups, "groups", "groups store alone"))};
-  Pass::Option<bool> skipScaling{
+  Pass::Option<SkipScaling> skipScaling{
       *this, "skip-scaling", llvm::cl::desc("leave out multiplications by factors that are all 1"),
-      llvm::cl::init(false)};
+      llvm::cl::init(SkipScaling::Divided),
+      llvm::cl::values(clEnumValN(SkipScaling::Divided, "divided", "in divided loops"),
+                       clEnumValN(SkipScaling::Always, "always", "in all loops"),
+                       clEnumValN(SkipScaling::Never, "never", "nowhere"))};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

@@ -12,14 +12,6 @@ using namespace mlir;
 namespace nereid::gpu {
 namespace {
 
-/// The op that `value` comes from over views of buffers.
-Operation *behindViews(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (auto view = dyn_cast_or_null<ngpu::TransBufferOp>(op))
-    op = view->getOperand(0).getDefiningOp();
-  return op;
-}
-
 /// Does `value` depend on a result of `op`, both of one block?
 bool dependsOn(Value value, Operation *op) {
   llvm::DenseSet<Operation *> seen;
@@ -177,7 +169,7 @@ void Overlap::carry() {
 ngpu::WgmmaOp Overlap::issueSecond(OpBuilder &builder, Value a, Value slot, Value c) {
   SmallVector<Operation *> views;
   Operation *op = pair.second.getB().getDefiningOp();
-  for (; isa<ngpu::TransBufferOp>(op); op = op->getOperand(0).getDefiningOp())
+  for (; isWholeView(op); op = op->getOperand(0).getDefiningOp())
     views.push_back(op);
   auto read = cast<ngpu::SlotOp>(op);
   IRMapping map;

@@ -27,6 +27,7 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/CopySlice.h"
 #include "gpu/schedule/OverlapProducts.h"
+#include "gpu/schedule/ProductsInFlight.h"
 #include "gpu/schedule/Rings.h"
 #include "layout/LinearLayout.h"
 #include "transforms/Explain.h"
@@ -49,7 +50,7 @@ struct RegisterSplit {
 };
 /// Zeros: no `setmaxnreg`. With one group the register file suffices without.
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
-/// The same where products overlap: two accumulators, and an operand in registers.
+/// The same where products overlap: several accumulators, and an operand in registers.
 constexpr RegisterSplit splitsOfOverlap[] = {{}, {0, 0}, {240, 24}, {0, 0}, {112, 32}};
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
@@ -189,15 +190,26 @@ unsigned Partition::slotsOf(scf::ForOp loop) const {
   return options.without.stages ? std::min(slots, options.without.stages) : slots;
 }
 
-/// Has the loop been measured to be faster when it is divided, in the same configuration? Attention
-/// with blocks of 128x128, heads of 64 and 128, and three slots has.
+/// Has the loop been measured to be faster when it is divided? Attention with blocks of 128x128,
+/// heads of 64 and 128 and three slots has; with blocks of 256x64, heads of 64, three slots and 16
+/// warps; with blocks of 128x64, heads of 256 and two slots.
 bool Partition::isFasterDivided(scf::ForOp loop) const {
-  if (options.numWarps != 8 || slotsOf(loop) < 3)
-    return false;
-  constexpr unsigned leastRegisters = 64; // of the first product's result
+  struct Measured {
+    int warps;
+    unsigned slots;         ///< at least
+    int64_t scores, result; ///< registers of a thread for the products' results, at least
+  };
+  constexpr Measured measured[] = {{8, 3, 64, 0}, {8, 2, 32, 128}, {16, 3, 32, 0}};
   std::optional<ProductPair> pair = findProductPair(loop);
-  return pair && ngpu::layoutOf(pair->first.getType()).getLayout().bits(Axis::Register) >=
-                     llvm::Log2_32(leastRegisters);
+  if (!pair || !overlaps(*pair))
+    return false;
+  auto registers = [](ngpu::WgmmaOp product) {
+    return ngpu::layoutOf(product.getType()).getLayout().size(Axis::Register);
+  };
+  return llvm::any_of(measured, [&](const Measured &one) {
+    return options.numWarps == one.warps && slotsOf(loop) >= one.slots &&
+           registers(pair->first) >= one.scores && registers(pair->second) >= one.result;
+  });
 }
 
 /// Are all loops of the kernel with products of this kind?
@@ -253,8 +265,12 @@ const char *Partition::consider(scf::ForOp loop) {
       one.loads.push_back(load);
   if (one.loads.empty())
     return "no load of a descriptor in it feeds a product";
+  auto isBlock = [](tile::LoadOp load) { // not numbers of rows or columns, as log-sum-exps
+    auto type = dyn_cast<RankedTensorType>(load.getType());
+    return type && type.getRank() > 1;
+  };
   for (auto load : loop.getBody()->getOps<tile::LoadOp>())
-    if (feedsDot(load, loop.getBody()))
+    if (isBlock(load) && feedsDot(load, loop.getBody()))
       return "a load through pointers feeds a product as well";
   if (one.slots < 2)
     return "it has one stage";
@@ -493,6 +509,7 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
   }
   ngpu::WgmmaOp product = lonelyProduct(one.loop);
   if (!product) {
+    keepProductsInFlight(one.loop);
     rewriter.setInsertionPoint(one.loop.getBody()->getTerminator());
     ngpu::ChannelReleaseOp::create(rewriter, loc, channel, hold);
     one.last = one.loop;
@@ -562,7 +579,10 @@ unsigned Partition::run() {
   top.setInsertionPointAfter(rings.back().channels.back().getDefiningOp());
   RegisterSplit split =
       movesRegisters() ? registerSplits[options.numWarps / 4] : RegisterSplit{0, 0};
-  if (llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); }))
+  auto hasSeveral = [](Candidate &one) {
+    return llvm::count_if(*one.loop.getBody(), llvm::IsaPred<ngpu::WgmmaOp>) > 2;
+  };
+  if (llvm::any_of(candidates, [&](Candidate &one) { return one.isPair() || hasSeveral(one); }))
     split = movesRegisters() ? splitsOfOverlap[options.numWarps / 4] : RegisterSplit{0, 0};
   auto parts = ngpu::WarpSpecializeOp::create(
       top, kernel.getLoc(), TypeRange{}, top.getDenseI32ArrayAttr({1}),

@@ -11,6 +11,17 @@ bool isDot(Operation *op) {
   return isa<ngpu::MmaOp, ngpu::WgmmaOp, ngpu::FmaDotOp, tile::DotOp>(op);
 }
 
+bool isWholeView(Operation *op) {
+  return isa_and_nonnull<ngpu::TransBufferOp, ngpu::ReshapeBufferOp>(op);
+}
+
+Operation *behindViews(Value buffer) {
+  Operation *op = buffer.getDefiningOp();
+  while (isWholeView(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
 bool feedsDot(Value value, Block *body, unsigned depth) {
   return depth < 16 &&
          llvm::any_of(

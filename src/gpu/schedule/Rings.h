@@ -9,6 +9,12 @@ namespace nereid::gpu {
 
 bool isDot(mlir::Operation *op);
 
+/// Is `op` a view of all elements of a buffer: transposed, or in another shape?
+bool isWholeView(mlir::Operation *op);
+
+/// The op that a buffer comes from, behind views of all its elements; null for an argument.
+mlir::Operation *behindViews(mlir::Value buffer);
+
 /// Does a value reach a dot of this block through ops without effects or buffers?
 bool feedsDot(mlir::Value value, mlir::Block *body, unsigned depth = 0);
 

@@ -1,5 +1,6 @@
 #include "gpu/schedule/SkipScaling.h"
 
+#include "gpu/schedule/PartitionWarps.h"
 #include "ir/ngpu/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -74,9 +75,11 @@ void makeConditional(arith::MulFOp product, Value scaled, Value factors) {
 } // namespace
 
 void skipScaling(func::FuncOp kernel, const GpuOptions &options) {
-  if (!options.skipScaling)
+  if (options.skipScaling == SkipScaling::Never)
     return;
   kernel.walk([&](scf::ForOp loop) {
+    if (options.skipScaling == SkipScaling::Divided && !isSpecialised(loop))
+      return;
     bool multiplies = false;
     loop.getBody()->walk([&](ngpu::WgmmaOp) { multiplies = true; });
     if (!multiplies)

@@ -8,7 +8,8 @@
 
 namespace nereid::gpu {
 
-/// With `options.skipScaling`: in loops with wgmma, a product of a tensor and broadcast factors
+/// In loops with wgmma, of which `options.skipScaling` selects all or those that are divided
+/// between warps that copy and warps that compute: a product of a tensor and broadcast factors
 /// exp(old - new) or exp2(old - new), where the loop carries `old` and `new` is its next value, is
 /// done in a branch, which a warp takes if one of its factors is not 1. Runs on IR with layouts.
 void skipScaling(mlir::func::FuncOp kernel, const GpuOptions &options);

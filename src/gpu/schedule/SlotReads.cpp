@@ -10,6 +10,8 @@
 //   - whether this group of warps has the turn.
 #include "gpu/schedule/SlotReads.h"
 
+#include "gpu/schedule/Rings.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -174,10 +176,7 @@ void Follower::readSlots(Operation *op, State &state, Holds &read) {
   for (Value operand : op->getOperands()) {
     if (!isa<ngpu::BufferType>(operand.getType()))
       continue;
-    Operation *from = operand.getDefiningOp();
-    while (isa_and_nonnull<ngpu::TransBufferOp>(from))
-      from = from->getOperand(0).getDefiningOp();
-    auto slot = dyn_cast_or_null<ngpu::SlotOp>(from);
+    auto slot = dyn_cast_or_null<ngpu::SlotOp>(behindViews(operand));
     Value channel = slot ? channelOf.lookup(slot.getBuffer()) : Value();
     if (!channel)
       continue;

@@ -69,7 +69,10 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.overlapStores = stores == "groups"  ? gpu::OverlapStores::Groups
                          : stores == "never" ? gpu::OverlapStores::Never
                                              : gpu::OverlapStores::Waits;
-  result.skipScaling = Settings::current().skipScaling;
+  const std::string &scaling = Settings::current().skipScaling;
+  result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
+                       : scaling == "never" ? gpu::SkipScaling::Never
+                                            : gpu::SkipScaling::Divided;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
   result.explanation = options.explanation;

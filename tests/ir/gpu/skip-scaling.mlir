@@ -1,5 +1,9 @@
-// RUN: nereid-opt %s --gpu-skip-scaling="skip-scaling" | FileCheck %s
+// RUN: nereid-opt %s --gpu-skip-scaling="skip-scaling=always" | FileCheck %s
+// RUN: nereid-opt %s --gpu-skip-scaling="skip-scaling=never" | FileCheck %s --check-prefix=OFF
+// By default only in divided loops.
 // RUN: nereid-opt %s --gpu-skip-scaling | FileCheck %s --check-prefix=OFF
+// RUN: sed 's|// DIVIDED|{ngpu.specialised}|' %s | nereid-opt --gpu-skip-scaling | FileCheck %s
+// RUN: sed 's|// DIVIDED|{ngpu.specialised}|' %s | nereid-opt --gpu-skip-scaling="skip-scaling=never" | FileCheck %s --check-prefix=OFF
 
 #acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 16]>
 #row = #ngpu.layout<register = [[8]], lane = [[0], [0], [1], [2], [4]], warp = [[16], [32]], shape = [64]>
@@ -47,6 +51,6 @@ func.func @scaled(%n: i32, %tops: tensor<64xf32, #row>, %others: tensor<64xf32, 
     %5 = tile.broadcast %4 : tensor<64x1xf32, #col> -> tensor<64x16xf32, #acc>
     %6 = arith.mulf %scaled, %5 : tensor<64x16xf32, #acc>
     scf.yield %3, %new, %6 : tensor<64x16xf32, #acc>, tensor<64xf32, #row>, tensor<64x16xf32, #acc>
-  }
+  } // DIVIDED
   return
 }

@@ -127,7 +127,8 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
   options.numWarps = p.warps;
   options.numStages = p.stages;
   options.specialise = p.specialise;
-  options.skipScaling = p.scaling == Scaling::Skipped;
+  options.skipScaling =
+      p.scaling == Scaling::Skipped ? gpu::SkipScaling::Always : gpu::SkipScaling::Never;
   options.verify = true;
   auto small = [](size_t i, int by) { return float(int(i * by % 5) - 2); };
   size_t blocks = std::max(1, p.length) * p.head;

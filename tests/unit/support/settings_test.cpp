@@ -53,14 +53,16 @@ TEST(Settings, ReportBadValues) {
             "error: setting `NEREID_STRICT` expects `0` or `1`, found `2`\n"
             "error: setting `NEREID_CPU_THREADS` expects an integer, found `many`\n");
   diagnostics.clear();
-  settings = read(
-      {"NEREID_OVERLAP_STORES=group", "NEREID_WARP_SPECIALIZE=always", "NEREID_TENSOR_COPIES=1"},
-      diagnostics);
+  settings = read({"NEREID_OVERLAP_STORES=group", "NEREID_WARP_SPECIALIZE=always",
+                   "NEREID_TENSOR_COPIES=1", "NEREID_SKIP_SCALING=1"},
+                  diagnostics);
   EXPECT_EQ(settings.overlapStores, "");
   EXPECT_EQ(settings.warpSpecialise, "always");
   EXPECT_EQ(diagnostics.renderAll(),
             "error: setting `NEREID_OVERLAP_STORES` expects `waits`, `groups` or `never`, found "
             "`group`\n"
+            "error: setting `NEREID_SKIP_SCALING` expects `divided`, `always` or `never`, found "
+            "`1`\n"
             "error: setting `NEREID_TENSOR_COPIES` expects `always`, `never` or `auto`, found "
             "`1`\n");
   diagnostics.clear();

@@ -70,6 +70,12 @@ def start_of(pointer, strides, batch, head, token, HINT: tl.constexpr):
 
 
 @nereid.jit
+def described(pointer, batches, heads, tokens, strides, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A descriptor of (batch, head, token, COLUMNS) with blocks of ROWS tokens of one head; tokens behind the last one are read as 0 and not written."""
+    return tl.make_tensor_descriptor(pointer, [batches, heads, tokens, COLUMNS], [strides[0], strides[1], strides[2], 1], [1, 1, ROWS, COLUMNS])
+
+
+@nereid.jit
 def first_token(starts, batch):
     if starts is None:
         return None
@@ -145,15 +151,30 @@ def scores_of(scores, bias, bias_strides, slope, rows, columns, length, keys, sh
 
 
 @nereid.jit
-def weigh(scores, sums, most, GUARDED: tl.constexpr):
-    """(weights, factor of what was summed before, sums of weights, greatest scores) of one more tile of scores. GUARDED: whether all scores of a row may be -inf."""
-    greatest = tl.maximum(most, tl.max(scores, 1))
-    base = greatest
+def weigh(scores, sums, most, GUARDED: tl.constexpr, factor=None, THRESHOLD: tl.constexpr = 0):
+    """(weights, factor of what was summed before, sums of weights, reference) of one more tile of scores.
+
+    factor: positive, what the scores are still to be multiplied by; None: nothing. most: the reference of each row before this tile, from which its weights are 2^(score - reference).
+    GUARDED: whether all scores of a row may be -inf.
+    THRESHOLD: a row gets its greatest score as a new reference when that exceeds the old one by more than THRESHOLD, so that weights are at most 2^THRESHOLD, and most tiles leave
+    `shrink` at 1 (as in FlashAttention-4). 0: the reference is the greatest score.
+    """
+    top = tl.max(scores, 1)
+    if factor is not None:
+        top = top * factor
+    if THRESHOLD:
+        reference = tl.where(top > most + THRESHOLD, top, most)
+    else:
+        reference = tl.maximum(most, top)
+    base = reference
     if GUARDED:
-        base = tl.where(greatest == float("-inf"), 0.0, greatest).to(scores.dtype)
-    weights = tl.exp2(scores - base[:, None])
+        base = tl.where(reference == float("-inf"), 0.0, reference).to(scores.dtype)
+    if factor is not None:
+        weights = tl.exp2(scores * factor - base[:, None])
+    else:
+        weights = tl.exp2(scores - base[:, None])
     shrink = tl.exp2(most - base)
-    return weights, shrink, sums * shrink + tl.sum(weights, 1), greatest
+    return weights, shrink, sums * shrink + tl.sum(weights, 1), reference
 
 
 @nereid.jit
@@ -202,28 +223,42 @@ def spans(first_row, length, keys, shift, rules, q_starts, BM: tl.constexpr, BN:
 
 
 @nereid.jit
-def walk(total, sums, most, q, key, value, bias, k_strides, v_strides, bias_strides, slope, rows, low, high, length, keys, d_size, dv_size, shift, scale, rules,
+def walk(total, sums, most, q, key, value, head_place, bias, k_strides, v_strides, bias_strides, slope, rows, low, high, length, keys, d_size, dv_size, shift, scale, rules,
          ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr,
-         HINT: tl.constexpr, WIDE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
-    """Adds what the keys from `low` to `high` contribute: (sums of values, sums of weights, greatest scores)."""
+         HINT: tl.constexpr, WIDE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr, COPIES: tl.constexpr, SCALES: tl.constexpr, THRESHOLD: tl.constexpr):
+    """Adds what the keys from `low` to `high` contribute: (sums of values, sums of weights, references). key, value: pointers to the head, or with COPIES descriptors, of which
+    head_place is (batch, head of keys)."""
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
     for first in range(low, high, BN):
         columns = first + tl.arange(0, BN)
-        k = tile(key, columns, d, k_strides, keys, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
-        scores = capped(product(q, tl.trans(k), ACC, PRECISION), scale, rules, ACC, NARROW)
-        scores = scores_of(scores, bias, bias_strides, slope, rows[:, None], columns[None, :], length, keys, shift, rules, ACC, MASKED)
-        weights, shrink, sums, most = weigh(scores, sums, most, MASKED or bias is not None)
-        v = tile(value, columns, dv, v_strides, keys, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        if COPIES:
+            k = key.load([head_place[0], head_place[1], first, 0]).reshape(BN, BD)
+        else:
+            k = tile(key, columns, d, k_strides, keys, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        scores = product(q, tl.trans(k), ACC, PRECISION)
+        if SCALES:
+            if MASKED:
+                scores = tl.where(visible(rows[:, None], columns[None, :], keys, shift, rules), scores, float("-inf"))
+            weights, shrink, sums, most = weigh(scores, sums, most, MASKED, (scale * LOG2E).to(ACC), THRESHOLD)
+        else:
+            scores = capped(scores, scale, rules, ACC, NARROW)
+            scores = scores_of(scores, bias, bias_strides, slope, rows[:, None], columns[None, :], length, keys, shift, rules, ACC, MASKED)
+            weights, shrink, sums, most = weigh(scores, sums, most, MASKED or bias is not None, None, THRESHOLD)
+        if COPIES:
+            v = value.load([head_place[0], head_place[1], first, 0]).reshape(BN, BV)
+        else:
+            v = tile(value, columns, dv, v_strides, keys, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
         total = total * shrink[:, None]
         total = tl.dot(weights.to(OPERAND), v.to(OPERAND), total, input_precision=PRECISION, out_dtype=ACC)
     return total, sums, most
 
 
 @nereid.jit
-def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts, scale, empty, rules, l_size, s_size, d_size, dv_size, heads, lse_size, out_strides, lse_strides,
+def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts, scale, empty, rules, l_size, s_size, d_size, dv_size, batches, heads, key_heads, lse_size, out_strides, lse_strides,
             q_strides, k_strides, v_strides, bias_strides, slope_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr,
-            D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+            D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr, COPIES: tl.constexpr, SCALES: tl.constexpr,
+            THRESHOLD: tl.constexpr):
     """Grid: tiles of queries of all heads of all batches.
 
     out               (batch, head, l, dv); logsumexp: (batch, head, l), or None; bias: (batch, head, l, s), or None; slopes: (batch, head), or None; all strides in this order
@@ -233,6 +268,8 @@ def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts,
     D_EVEN            whether d and dv are BD and BV
     UNIT              whether the last stride of all tensors but the bias is 1; HINT: a number of which their other strides, d and dv are multiples; WIDE: whether places within a
                       tile take 64 bits
+    COPIES            whether tiles are blocks of tensor descriptors, which needs dense batches, D_EVEN and UNIT; batches, key_heads: of these
+    SCALES            whether scores are products * scale with a positive scale, without a cap, bias and slopes; THRESHOLD: see `weigh`
     """
     tiles = tl.cdiv(tl.maximum(l_size, lse_size), BM)
     place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
@@ -246,9 +283,15 @@ def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts,
     rows = first_row + tl.arange(0, BM)
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
-    q = tile(start_of(query, q_strides, batch, head, first_query, HINT), rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    k_start = start_of(key, k_strides, batch, head // HEADS, first_key, HINT)
-    v_start = start_of(value, v_strides, batch, head // HEADS, first_key, HINT)
+    head_place = (batch, head // HEADS)
+    if COPIES:
+        q = described(query, batches, heads, l_size, q_strides, BM, BD).load([batch, head, first_row, 0]).reshape(BM, BD)
+        k_start = described(key, batches, key_heads, s_size, k_strides, BN, BD)
+        v_start = described(value, batches, key_heads, s_size, v_strides, BN, BV)
+    else:
+        q = tile(start_of(query, q_strides, batch, head, first_query, HINT), rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+        k_start = start_of(key, k_strides, batch, head // HEADS, first_key, HINT)
+        v_start = start_of(value, v_strides, batch, head // HEADS, first_key, HINT)
     bias_start = None
     if bias is not None:
         bias_start = start_of(bias, bias_strides, batch, head, None, 1)
@@ -258,15 +301,18 @@ def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts,
     most = tl.full((BM,), float("-inf"), ACC)
     low, begin, end, high = spans(first_row, length, keys, shift, rules, q_starts, BM, BN)
     if rules[0] is not None:
-        total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, low, begin, length, keys, d_size, dv_size, shift,
-                                 scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
-    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, begin, end, length, keys, d_size, dv_size, shift,
-                             scale, rules, ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
-    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, end, high, length, keys, d_size, dv_size, shift,
-                             scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+        total, sums, most = walk(total, sums, most, q, k_start, v_start, head_place, bias_start, k_strides, v_strides, bias_strides, slope, rows, low, begin, length, keys, d_size, dv_size, shift,
+                                 scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV, COPIES, SCALES, THRESHOLD)
+    total, sums, most = walk(total, sums, most, q, k_start, v_start, head_place, bias_start, k_strides, v_strides, bias_strides, slope, rows, begin, end, length, keys, d_size, dv_size, shift,
+                             scale, rules, ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV, COPIES, SCALES, THRESHOLD)
+    total, sums, most = walk(total, sums, most, q, k_start, v_start, head_place, bias_start, k_strides, v_strides, bias_strides, slope, rows, end, high, length, keys, d_size, dv_size, shift,
+                             scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV, COPIES, SCALES, THRESHOLD)
     nothing = sums == 0
     total = total / tl.where(nothing, 1.0, sums).to(ACC)[:, None]
-    put(start_of(out, out_strides, batch, head, first_query, HINT), total, rows, dv, out_strides, length, dv_size, not D_EVEN, UNIT, HINT, WIDE)
+    if COPIES:
+        described(out, batches, heads, l_size, out_strides, BM, BV).store([batch, head, first_row, 0], total.to(OPERAND).reshape(1, 1, BM, BV))
+    else:
+        put(start_of(out, out_strides, batch, head, first_query, HINT), total, rows, dv, out_strides, length, dv_size, not D_EVEN, UNIT, HINT, WIDE)
     if logsumexp is not None:
         found = (most + tl.log2(tl.where(nothing, 1.0, sums).to(ACC))) * LN2
         found = tl.where(nothing, empty.to(ACC), found)
@@ -431,3 +477,121 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes
             of_keys = tl.dot(tl.trans(changes).to(OPERAND), q.to(OPERAND), of_keys, input_precision=PRECISION, out_dtype=ACC)
     put(start_of(grad_key, dk_strides, batch, key_head, first_key, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, keys, d_size, not D_EVEN, UNIT, HINT, WIDE)
     put(start_of(grad_value, dv_strides, batch, key_head, first_key, HINT), of_values, columns, dv, dv_strides, keys, dv_size, not D_EVEN, UNIT, HINT, WIDE)
+
+
+# The same gradients through tensor descriptors, with divided warps: dense batches, heads of queries, keys and values of BD elements, scores that are products * scale.
+
+
+@nereid.jit
+def changes_of(x, y, u, z, sums, correlations, seen, scale, ACC: tl.constexpr):
+    """(weights, gradients of the products) of a tile: x @ y^T are the products, u @ z^T the gradients of the weights. sums: log-sum-exps in base 2; sums and correlations broadcast. seen: which
+    weights are not 0, or None."""
+    weights = tl.exp2(tl.dot(x, tl.trans(y), out_dtype=ACC) * (scale * LOG2E).to(ACC) - sums)
+    if seen is not None:
+        weights = tl.where(seen, weights, 0.0)
+    return weights, weights * (tl.dot(u, tl.trans(z), out_dtype=ACC) - correlations)
+
+
+@nereid.jit
+def add_queries(of_keys, of_values, k, v, query, gradient, logsumexp, delta, lse_stride, delta_stride, batch, head, low, high, columns, length, keys, shift, scale, rules, ACC: tl.constexpr,
+                OPERAND: tl.constexpr, MASKED: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr):
+    """Adds what the queries from `low` to `high` contribute to the gradients of a tile of scaled keys and values. query, gradient: descriptors; logsumexp, delta: pointers to the head. MASKED:
+    whether queries do not see all keys of the tile."""
+    for first in tl.range(low, high, BM, warp_specialize=True):
+        q = query.load([batch, head, first, 0]).reshape(BM, BD)
+        g = gradient.load([batch, head, first, 0]).reshape(BM, BD)
+        rows = first + tl.arange(0, BM)
+        sums = tl.load(logsumexp + rows * lse_stride, mask=rows < length, other=float("inf")) * LOG2E
+        correlations = tl.load(delta + rows * delta_stride, mask=rows < length, other=0)
+        seen = None
+        if MASKED:
+            seen = visible(rows[None, :], columns[:, None], keys, shift, rules)
+        weights, changes = changes_of(k, q, v, g, sums[None, :], correlations[None, :], seen, scale, ACC)
+        of_values = tl.dot(weights.to(OPERAND), g, of_values, out_dtype=ACC)
+        of_keys = tl.dot(changes.to(OPERAND), q, of_keys, out_dtype=ACC)
+    return of_keys, of_values
+
+
+@nereid.jit
+def backward_key_copied(grad_key, grad_value, gradient, query, key, value, logsumexp, delta, scale, rules, l_size, s_size, batches, heads, key_heads, dk_strides, dv_strides, g_strides, q_strides,
+                        k_strides, v_strides, lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+                        BD: tl.constexpr):
+    """As `backward_key`. Arguments: as for `forward` and `backward_key`."""
+    tiles = tl.cdiv(s_size, BN)
+    place = tl.program_id(0) // tiles
+    batch, key_head = place // key_heads, place % key_heads
+    first_column = tl.program_id(0) % tiles * BN
+    columns = first_column + tl.arange(0, BN)
+    shift = shift_of(l_size, s_size, END)
+    k = described(key, batches, key_heads, s_size, k_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
+    v = described(value, batches, key_heads, s_size, v_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
+    queries = described(query, batches, heads, l_size, q_strides, BM, BD)
+    gradients = described(gradient, batches, heads, l_size, g_strides, BM, BD)
+    of_keys = tl.zeros((BN, BD), ACC)
+    of_values = tl.zeros((BN, BD), ACC)
+    # Queries from `low` to `high` see keys of the tile, those from `begin` to `end` all of them.
+    low, high, begin, end = 0, l_size, 0, l_size
+    if rules[1] is not None:
+        low = tl.maximum(first_column - shift - rules[1], 0) // BM * BM
+        begin = tl.cdiv(tl.maximum(first_column + BN - 1 - shift - rules[1], 0), BM) * BM
+    if rules[0] is not None:
+        high = tl.minimum(l_size, tl.maximum(first_column + BN - shift + rules[0], 0))
+        end = tl.minimum(high, tl.maximum(first_column + 1 - shift + rules[0], 0) // BM * BM)
+    begin = tl.where(first_column + BN > s_size, high, tl.minimum(begin, high))
+    end = tl.maximum(begin, end)
+    for inner in range(0, HEADS):
+        head = key_head * HEADS + inner
+        sums = start_of(logsumexp, lse_strides, batch, head, None, 1)
+        correlations = start_of(delta, delta_strides, batch, head, None, 1)
+        of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, low, begin, columns, l_size, s_size, shift,
+                                         scale, rules, ACC, OPERAND, True, BM, BD)
+        of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, begin, end, columns, l_size, s_size, shift,
+                                         scale, rules, ACC, OPERAND, False, BM, BD)
+        if rules[0] is not None:
+            of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, end, high, columns, l_size, s_size,
+                                             shift, scale, rules, ACC, OPERAND, True, BM, BD)
+    described(grad_key, batches, key_heads, s_size, dk_strides, BN, BD).store([batch, key_head, first_column, 0], (of_keys * scale.to(ACC)).to(OPERAND).reshape(1, 1, BN, BD))
+    described(grad_value, batches, key_heads, s_size, dv_strides, BN, BD).store([batch, key_head, first_column, 0], of_values.to(OPERAND).reshape(1, 1, BN, BD))
+
+
+@nereid.jit
+def add_keys(total, q, g, key, value, sums, correlations, batch, key_head, low, high, rows, keys, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr,
+             BD: tl.constexpr):
+    """Adds what the keys from `low` to `high` contribute to the gradient of a tile of scaled queries. key, value: descriptors. MASKED: whether queries do not see all keys."""
+    for first in tl.range(low, high, BN, warp_specialize=True):
+        k = key.load([batch, key_head, first, 0]).reshape(BN, BD)
+        v = value.load([batch, key_head, first, 0]).reshape(BN, BD)
+        seen = None
+        if MASKED:
+            seen = visible(rows[:, None], (first + tl.arange(0, BN))[None, :], keys, shift, rules)
+        _, changes = changes_of(q, k, g, v, sums[:, None], correlations[:, None], seen, scale, ACC)
+        total = tl.dot(changes.to(OPERAND), k, total, out_dtype=ACC)
+    return total
+
+
+@nereid.jit
+def backward_query_copied(grad_query, gradient, query, key, value, logsumexp, delta, scale, rules, l_size, s_size, batches, heads, key_heads, dq_strides, g_strides, q_strides, k_strides, v_strides,
+                          lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
+    """As `backward_query`, without a gradient of a bias. Arguments: as for `forward` and `backward_query`."""
+    tiles = tl.cdiv(l_size, BM)
+    place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    batch, head = place // heads, place % heads
+    if rules[1] is not None:
+        number = tiles - 1 - number
+    first_row = number * BM
+    rows = first_row + tl.arange(0, BM)
+    shift = shift_of(l_size, s_size, END)
+    q = described(query, batches, heads, l_size, q_strides, BM, BD).load([batch, head, first_row, 0]).reshape(BM, BD)
+    g = described(gradient, batches, heads, l_size, g_strides, BM, BD).load([batch, head, first_row, 0]).reshape(BM, BD)
+    k = described(key, batches, key_heads, s_size, k_strides, BN, BD)
+    v = described(value, batches, key_heads, s_size, v_strides, BN, BD)
+    sums = tl.load(start_of(logsumexp, lse_strides, batch, head, None, 1) + rows * lse_strides[2], mask=rows < l_size, other=float("inf")) * LOG2E
+    correlations = tl.load(start_of(delta, delta_strides, batch, head, None, 1) + rows * delta_strides[2], mask=rows < l_size, other=0)
+    total = tl.zeros((BM, BD), ACC)
+    low, begin, end, high = spans(first_row, l_size, s_size, shift, rules, None, BM, BN)
+    key_head = head // HEADS
+    if rules[0] is not None:
+        total = add_keys(total, q, g, k, v, sums, correlations, batch, key_head, low, begin, rows, s_size, shift, scale, rules, ACC, OPERAND, True, BN, BD)
+    total = add_keys(total, q, g, k, v, sums, correlations, batch, key_head, begin, end, rows, s_size, shift, scale, rules, ACC, OPERAND, False, BN, BD)
+    total = add_keys(total, q, g, k, v, sums, correlations, batch, key_head, end, high, rows, s_size, shift, scale, rules, ACC, OPERAND, True, BN, BD)
+    described(grad_query, batches, heads, l_size, dq_strides, BM, BD).store([batch, head, first_row, 0], (total * scale.to(ACC)).to(OPERAND).reshape(1, 1, BM, BD))

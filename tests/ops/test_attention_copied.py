@@ -1,0 +1,146 @@
+"""The kernels of attention through tensor descriptors (`can_copy` in nereid/ops/attention.py): their numbers, computed on the CPU, where descriptors become pointers, and their code for sm_90a, which
+is divided between warps that copy and warps that compute."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+
+import nereid.language as tl
+import pytest
+import torch
+from nereid.backends.compiler import GPUTarget
+
+from nereid.ops import _launch, attention
+from nereid.ops.attention import Rules, Tiles
+
+_spec = importlib.util.spec_from_file_location("assemble_ptx", pathlib.Path(__file__).resolve().parents[2] / "scripts" / "assemble_ptx.py")
+assemble_ptx = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(assemble_ptx)
+PTXAS = assemble_ptx.find_ptxas()
+
+
+def expected(q, k, v, g, scale, rules):
+    """Result, log-sum-exp and gradients in float64; 0 and -inf for queries without keys."""
+    q, k, v = (x.double().requires_grad_() for x in (q, k, v))
+    groups = q.shape[1] // k.shape[1]
+    scores = q @ k.repeat_interleave(groups, 1).transpose(-1, -2) * scale
+    places = torch.arange(q.shape[2])[:, None] + (k.shape[2] - q.shape[2] if rules.end else 0)
+    seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+    if rules.right is not None:
+        seen &= torch.arange(k.shape[2])[None] <= places + rules.right
+    if rules.left is not None:
+        seen &= torch.arange(k.shape[2])[None] >= places - rules.left
+    scores = scores.masked_fill(~seen, float("-inf"))
+    lse = scores.logsumexp(-1)
+    weights = torch.exp(scores - lse.masked_fill(lse == float("-inf"), 0)[..., None])
+    out = weights @ v.repeat_interleave(groups, 1)
+    out.backward(g.double())
+    return out.detach(), lse.detach(), q.grad, k.grad, v.grad
+
+
+@pytest.fixture
+def copied(monkeypatch):
+    """CPUs take the kernels through descriptors, with small tiles."""
+    monkeypatch.setattr(attention, "can_copy", lambda *_: True)
+    monkeypatch.setattr(attention, "COPIED_GRADIENT_WIDTHS", (64, ))
+    monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
+    monkeypatch.setattr(attention, "forward_tiles", lambda *_: Tiles(32, 16))
+    monkeypatch.setattr(attention, "copied_backward_tiles", lambda *_: (Tiles(16, 32), Tiles(32, 16)))
+
+
+@pytest.mark.parametrize("threshold", [0, 8])
+@pytest.mark.parametrize("heads, key_heads, length, keys, rules, size", [
+    (2, 2, 64, 64, Rules(), 1),
+    (2, 1, 64, 96, Rules(right=0, end=True), 1),
+    (4, 2, 51, 70, Rules(right=0, end=True), 1),
+    (2, 2, 70, 33, Rules(right=0, end=True), 1),
+    (2, 2, 70, 33, Rules(right=0), 30),
+    (2, 1, 65, 77, Rules(left=20, right=3), 1),
+    (2, 2, 90, 77, Rules(left=9), 30),
+    (1, 1, 33, 17, Rules(), 1),
+], ids=str)
+def test_numbers(heads, key_heads, length, keys, rules, size, threshold, copied, monkeypatch):
+    """Lengths that divide by no tile, fewer heads of keys, masks with rows that see nothing, large scores, references that grow by less and by more than the threshold."""
+    launched, original = [], attention.launch
+
+    def launch(kernel, grid, device, arguments, constants, *given, **named):
+        launched.append(kernel.__name__)
+        if "THRESHOLD" in constants:
+            constants = constants | {"THRESHOLD": threshold}
+        original(kernel, grid, device, arguments, constants, *given, **named)
+
+    monkeypatch.setattr(attention, "launch", launch)
+    generator = torch.Generator().manual_seed(length)
+    random = lambda *shape: torch.randn(2, *shape, 64, generator=generator).half()
+    q, k, v, g = random(heads, length) * size**0.5, random(key_heads, keys) * size**0.5, random(key_heads, keys), random(heads, length)
+    k *= torch.linspace(0.2, 2, keys)[:, None].half()
+    out, lse, grads = torch.full_like(q, float("nan")), torch.full(q.shape[:3], float("nan")), [torch.full_like(x, float("nan")) for x in (q, k, v)]
+    attention.attend(out, lse, q, k, v, None, 0.125, rules, float("-inf"))
+    attention.differentiate(grads, g, q, k, v, None, out, lse, 0.125, rules)
+    assert launched == ["forward", "correlation", "backward_key_copied", "backward_query_copied"]
+    for got, want, bound in zip((out, lse, *grads), expected(q, k, v, g, 0.125, rules), (1e-3, 1e-5, 4e-3, 4e-3, 2e-3)):
+        finite = torch.isfinite(want)
+        assert torch.equal(got.double()[~finite], want[~finite])
+        assert (got.double() - want)[finite].norm() <= bound * want[finite].norm()
+
+
+class Device:
+    """What the host side asks of a device."""
+    type, index = "cuda", 0
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """What is launched is compiled for sm_90 instead: {name of the kernel: its code}."""
+    found = {}
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
+        kinds = {name: _launch._type(value, integers.get(name, "i64")) for name, value in arguments.items()}
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        found[kernel.__name__] = _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm
+
+    monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(attention, "launch", launch)
+    monkeypatch.setattr(attention, "divides_warps", lambda device: True)
+    for name in ("can_copy", "forward_tiles", "backward_tiles", "head_width"):
+        monkeypatch.setattr(attention, name, lambda device, *args, original=getattr(attention, name): original(Device, *args))
+    monkeypatch.setattr(attention, "computation", lambda query, device, original=attention.computation: original(query, Device))
+    return found
+
+
+@pytest.mark.skipif(not PTXAS, reason="assembles with ptxas, which requirements-dev.txt installs")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_code(size, causal, compiled, tmp_path, monkeypatch):
+    monkeypatch.setattr(attention, "COPIED_GRADIENT_WIDTHS", (64, 128))
+    q, k, sums = torch.empty(2, 8, 1000, size, dtype=torch.float16), torch.empty(2, 2, 1000, size, dtype=torch.float16), torch.empty(2, 8, 1000)
+    rules = Rules(right=0 if causal else None)
+    attention.attend(q, sums, q, k, k, None, 0.1, rules)
+    attention.differentiate([q, k, k], q, q, k, k, None, q, sums, 0.1, rules)
+    names = ["backward_key_copied", "backward_query_copied"] if size <= 128 else ["backward_key", "backward_query"]
+    assert list(compiled) == ["forward", "correlation", *names]
+    for name in ("forward", *names):
+        asm = compiled[name]
+        is_copied = name == "forward" or name.endswith("copied")
+        divided = is_copied and not (name == "forward" and size == 64)  # which is faster in two blocks of eight warps
+        assert ("cp.async.bulk.tensor" in asm["ptx"]) == is_copied and ("ngpu.warp_specialize" in asm["gpu"]) == divided, name
+        if not divided:
+            continue
+        (tmp_path / "kernel.ptx").write_text(asm["ptx"])
+        log = subprocess.run([PTXAS, "-v", "-arch=sm_90a", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stderr
+        assert int(re.search(r"(\d+) bytes spill stores", log).group(1)) <= 128 and not re.search("C75|Potential|warning", log), (name, log)
+
+
+def test_what_is_copied(monkeypatch):
+    monkeypatch.setattr(attention, "divides_warps", lambda device: True)
+    make = lambda *shape, dtype=torch.float16: torch.empty(*shape, dtype=dtype)
+    q = make(2, 8, 1000, 64)
+    can = lambda *tensors: attention.can_copy(Device, *tensors)
+    assert can(q, q, q, q) and can(make(2, 1000, 8, 64).transpose(1, 2), q, q)
+    assert not can(make(2, 8, 64, 64), q, q)  # decoding
+    assert not can(make(2, 8, 1000, 80), *[make(2, 8, 1000, 80)] * 2) and not can(q, q, make(2, 8, 1000, 128))
+    assert not can(q.float(), q.float(), q.float()) and not can(q[:1].expand(4, -1, -1, -1), q, q)
+    assert not can(make(2, 8, 1000, 72)[..., :64], q, q)
+    monkeypatch.setattr(attention, "divides_warps", lambda device: False)
+    assert not can(q, q, q)
