@@ -6,10 +6,20 @@ from .._declare import Native
 from .._launch import launch
 from .._moves import foreign
 from .._strided import FLOATS, cdiv, product, programs_wanted, step_up
+from ._computed import Computed
 from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 BLOCK = 256
+
+
+class OnPlanes(Computed):
+    """An operator on planes. Its shape classes tell tensors with channels last from others."""
+
+    def shape_class(self, form, values):
+        found = super().shape_class(form, values)
+        last = any(isinstance(x, torch.Tensor) and x.dim() > 3 and x.shape[1] > 1 and channels_last(x) for x in values.values())
+        return (f"{found[0]} channels-last", found[1]) if found is not None and last else found
 
 
 def batched(x, rank):

@@ -160,8 +160,15 @@ def _weight_gradient(values, outs):
 
 
 ONE = ("functional", )
-declare(Computed(name="_embedding_bag", compute=_forward(True), kinds=ONE, results=4, kind=KIND))
-declare(Computed(name="_embedding_bag_forward_only", compute=_forward(False), kinds=ONE, results=4, kind=KIND))
-declare(Computed(name="_embedding_bag_backward", compute=_gradient, kinds=ONE, kind=KIND))
-declare(Computed(name="_embedding_bag_dense_backward", compute=_gradient, kinds=ONE, kind=KIND))
-declare(Computed(name="_embedding_bag_per_sample_weights_backward", compute=_weight_gradient, kinds=ONE, kind=KIND))
+
+
+def _word(values):
+    """The mode, and whether indices have weights, as words of shape classes."""
+    return f"mode {values.get('mode', SUM)}{'' if values.get('per_sample_weights') is None else ' weighted'}"
+
+
+declare(Computed(name="_embedding_bag", compute=_forward(True), kinds=ONE, results=4, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_forward_only", compute=_forward(False), kinds=ONE, results=4, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_backward", compute=_gradient, kinds=ONE, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_dense_backward", compute=_gradient, kinds=ONE, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_per_sample_weights_backward", compute=_weight_gradient, kinds=ONE, kind=KIND, word=_word))

@@ -10,8 +10,7 @@ from .._launch import launch
 from .._moves import bits
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
 from ..kernels import interpolation as kernels
-from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
+from ._planes import BLOCK, OF_ONE, OnPlanes, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
 from ._resampling import pick, resample
 
 KIND = "interpolation"
@@ -259,8 +258,8 @@ _SCALES = {1: ("scales", ), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales
 
 
 def _declare(name, compute, gradient, rank, *more):
-    declare(Computed(name=name, compute=compute, arguments=("self", "output_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=name + "_backward", compute=gradient, arguments=("grad_output", "output_size", "input_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=name, compute=compute, arguments=("self", "output_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=name + "_backward", compute=gradient, arguments=("grad_output", "output_size", "input_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
 
 
 for _rank, _linear in ((1, "upsample_linear1d"), (2, "upsample_bilinear2d"), (3, "upsample_trilinear3d")):

@@ -8,8 +8,7 @@ from .._moves import bits, clear
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product
 from ..kernels import pooling as kernels
 from . import _pooling_lines
-from ._computed import Computed
-from ._planes import OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
+from ._planes import OF_ONE, OnPlanes, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
 from ._resampling import resample
 
 KIND = "pooling"
@@ -244,16 +243,16 @@ def _average_pool_gradient(windows_of, name, rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"max_pool{_rank}d_with_indices", compute=_max_pool(_Strided, "strided", _rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"max_pool{_rank}d_with_indices_backward", compute=_max_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"adaptive_max_pool{_rank}d", compute=_max_pool(_by_size, "adaptive", _rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"adaptive_max_pool{_rank}d_backward", compute=_max_pool_gradient(_by_gradient, "adaptive", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"avg_pool{_rank}d", compute=_average_pool(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"avg_pool{_rank}d_backward", compute=_average_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"_adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("functional", ), kind=KIND))
-    declare(Computed(name=f"_adaptive_avg_pool{_rank}d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", _rank), kinds=("functional", ), kind=KIND))
-    declare(Computed(name=f"adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("out", ), kind=KIND))
-declare(Computed(name="adaptive_avg_pool3d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", 3), kinds=("out", ), kind=KIND))
+    declare(OnPlanes(name=f"max_pool{_rank}d_with_indices", compute=_max_pool(_Strided, "strided", _rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"max_pool{_rank}d_with_indices_backward", compute=_max_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"adaptive_max_pool{_rank}d", compute=_max_pool(_by_size, "adaptive", _rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"adaptive_max_pool{_rank}d_backward", compute=_max_pool_gradient(_by_gradient, "adaptive", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"avg_pool{_rank}d", compute=_average_pool(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"avg_pool{_rank}d_backward", compute=_average_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"_adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("functional", ), kind=KIND))
+    declare(OnPlanes(name=f"_adaptive_avg_pool{_rank}d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", _rank), kinds=("functional", ), kind=KIND))
+    declare(OnPlanes(name=f"adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("out", ), kind=KIND))
+declare(OnPlanes(name="adaptive_avg_pool3d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", 3), kinds=("out", ), kind=KIND))
 
 
 # Fractional pooling
@@ -284,8 +283,8 @@ def _random_max_pool(rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"fractional_max_pool{_rank}d", compute=_random_max_pool(_rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"fractional_max_pool{_rank}d_backward", compute=_max_pool_gradient(_Random, "random", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"fractional_max_pool{_rank}d", compute=_random_max_pool(_rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"fractional_max_pool{_rank}d_backward", compute=_max_pool_gradient(_Random, "random", _rank), kinds=OF_ONE, kind=KIND))
 
 
 # The inverse of max pooling
@@ -321,4 +320,4 @@ def _unpool(rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"max_unpool{_rank}d", compute=_unpool(_rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"max_unpool{_rank}d", compute=_unpool(_rank), kinds=OF_ONE, kind=KIND))
