@@ -32,6 +32,10 @@ class Tiles:
 CHOSEN = {}
 
 
+#: Whether GPUs add up the 16 or 32 products of a tile of fp32 in full precision first: the error of one long sum grows with the root of its length.
+BY_TILE = True
+
+
 def problem(device, dtype, batches, m, n, k):
     return "cpu" if device.type == "cpu" else torch.cuda.get_device_properties(device).name, dtype, batches, m, n, k
 
@@ -230,7 +234,7 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
     constants = {
         "ACC": acc, "OPERAND": tl.int8 if a.dtype == torch.uint8 else None, "EPILOGUE": epilogue, "PRECISION": precision, **own, "OUTER": outer > 1, "BATCH": batches > 1,
-        "A_UNIT": a_unit, "B_UNIT": b_unit, "OUT_UNIT": out_unit, "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
+        "A_UNIT": a_unit, "B_UNIT": b_unit, "OUT_UNIT": out_unit, "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "BY_TILE": BY_TILE and precision == "ieee" and a.dtype == torch.float32, "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
         "WIDE": reach > NARROW
     }
     launch(product, (count, parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
