@@ -196,7 +196,7 @@ def planes(device, dtype, shape):
 
 
 def bags(device, dtype, shape):
-    """Embedding bags of recommendation models (a table of a million rows, 64 indices in a bag) and small ones."""
+    """Embedding bags of recommendation models (a table of a million rows, 64 indices in a bag) and small ones; embeddings of words, each of which occurs about 8 times or often."""
     if shape not in FEW:
         return {}
     aten = torch.ops.aten
@@ -210,6 +210,10 @@ def bags(device, dtype, shape):
         cases[f"bag {name} backward"] = lambda mode=mode, owners=owners, sizes=sizes, places=places: aten._embedding_bag_backward(
             gradient, indices, offsets, owners, sizes, places, rows, False, mode, False, None)
     owners = torch.arange(count, device=device).repeat_interleave(length)
+    words, size, tokens = (32000, 1024, 8192) if shape == FEW[0] else (1000, 128, 256)
+    spoken, rare = torch.randn(tokens, size, device=device).to(dtype), torch.randint(0, tokens // 8, (tokens, ), device=device)
+    cases |= {"embedding": lambda: aten.embedding(table, indices), "embedding backward": lambda: aten.embedding_dense_backward(spoken, rare, words, -1, False),
+              "embedding backward often": lambda often=rare % 37: aten.embedding_dense_backward(spoken, often, words, -1, False)}
     return cases | {"bag weighted": lambda: aten._embedding_bag(table, indices, offsets, False, 0, False, weights),
                     "bag weights backward": lambda: aten._embedding_bag_per_sample_weights_backward(gradient, table, indices, offsets, owners, 0)}
 

@@ -13,8 +13,8 @@ import torch
 from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
-from nereid.ops import _launch, attention
-from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
+from nereid.ops import _launch, attention, products
+from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
 NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
@@ -58,11 +58,13 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, margins, padding):
+    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, losses, margins, padding, products):
         monkeypatch.setattr(module, "launch", launch)
     for module in (_planes, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
-    for module, name in ((bags, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
+    monkeypatch.setattr(losses, "_rows_at_once", lambda device: 8)
+    monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
+    for module, name in ((bags, "exist"), (losses, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
     monkeypatch.setattr(bags, "clear", torch.Tensor.zero_)
 
@@ -116,6 +118,42 @@ def test_errors_of_attention(simulated, monkeypatch):
     for exact, its, mine in zip(wide, native, ours):
         error, allowed = ((found.double() - exact).norm() / exact.norm() for found in (mine, its))
         assert error < 1.5 * allowed, (error, allowed)
+
+
+def error_of(found, exact):
+    return ((found.double() - exact).norm() / exact.norm()).item()
+
+
+@needs_simulator
+def test_errors_of_products(simulated, monkeypatch):
+    """fp32 in full precision is not added up in one long sum, whose error is about twice as large."""
+    launch = products.launch
+    monkeypatch.setattr(products, "launch", lambda kernel, grid, device, arguments, constants, *more, **options: launch(
+        kernel, grid, device, arguments, constants | {"IN_ORDER": False}, *more, **options))
+    generator = torch.Generator().manual_seed(0)
+    a, b, out, one_sum = torch.randn(16, 250, generator=generator), torch.randn(250, 16, generator=generator), torch.empty(16, 16), torch.zeros(16, 16)
+    products.multiply(out, a, b, None, (1, 16, 16, 250), ((0, *out.stride()), (0, 0, *a.stride()), (0, 0, *b.stride()), (0, 0, 0)))
+    for k in range(250):
+        one_sum += a[:, k, None] * b[k]
+    exact = a.double() @ b.double()
+    assert error_of(out, exact) < 0.6 * error_of(one_sum, exact), (error_of(out, exact), error_of(one_sum, exact))
+
+
+@needs_simulator
+@pytest.mark.parametrize("by_count", [False, True])
+def test_gradient_of_an_embedding(by_count, simulated):
+    """Rows of the gradient are added up by eights, which makes errors smaller than those of one long sum."""
+    generator = torch.Generator().manual_seed(0)
+    indices = torch.randint(0, 7, (600, ), generator=generator)
+    indices[indices == 5] = 3
+    indices[indices == 6] = 0
+    indices[17] = 6
+    gradient = torch.randn(600, 20, generator=generator)
+    operator = nereid.ops.OPERATORS["embedding_dense_backward"]
+    found = operator.call(operator.forms[0], *operator.forms[0].bind((gradient, indices, 8, 1, by_count), {}))
+    exact, native = (torch.ops.aten.embedding_dense_backward(gradient.to(dtype), indices, 8, 1, by_count) for dtype in (torch.float64, torch.float32))
+    torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=1e-5)
+    assert error_of(found, exact) < 0.7 * error_of(native, exact), (error_of(found, exact), error_of(native, exact))
 
 
 @needs_simulator

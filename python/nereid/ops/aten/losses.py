@@ -206,6 +206,11 @@ def _embedding(values, outs):
     return result
 
 
+def _rows_at_once(device):
+    """How many rows of the gradient of an embedding are added up at once: on CPUs one, as ATen does."""
+    return 1 if device.type == "cpu" else 8
+
+
 def _embedding_gradient(values, outs):
     gradient, indices, rows, padding = values["grad_output"], values["indices"], values["num_weights"], values["padding_idx"]
     if gradient.dtype not in FLOATS or indices.dtype not in (torch.int32, torch.int64):
@@ -218,10 +223,11 @@ def _embedding_gradient(values, outs):
     result = torch.zeros((rows, width), dtype=gradient.dtype, device=gradient.device)
     if count and width:
         ordered, order = torch.sort(indices.reshape(-1), stable=True)
-        block = min(1024, 1 << (width - 1).bit_length())
+        at_once = _rows_at_once(gradient.device)
+        block = min(1024 if at_once == 1 else 256, 1 << (width - 1).bit_length())
         launch(kernels.embedding_gradient, (count, cdiv(width, block)), gradient.device, {
             "result": result, "gradient": gradient.contiguous(), "indices": ordered, "order": order, "count": count, "width": width, "padding": padding
-        }, {"BY_COUNT": bool(values["scale_grad_by_freq"]), "COMPUTE": COMPUTE[gradient.dtype], "BW": block})
+        }, {"BY_COUNT": bool(values["scale_grad_by_freq"]), "COMPUTE": COMPUTE[gradient.dtype], "BR": at_once, "BW": block})
     return result
 
 
