@@ -4,7 +4,7 @@
 
 Both run in turns, on GPUs with a cold cache (the L2 cache is flushed between calls). The median over rounds counts, on the CPU the shortest. Results are compared first: with ATen's in
 fp64 where dtypes are narrower. The last lines give the geometric mean of ATen's time over ours, by family and over all. --routes writes the routing data of this
-machine (`nereid/ops/routes`) after every family, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
+machine (`nereid/ops/routes`) after every shape, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
 """
 
 import argparse
@@ -229,8 +229,8 @@ def main():
                 if options.device == "cuda":
                     torch.cuda.empty_cache()
                 others.clear()
-        if options.routes and routes.points:
-            keep(routes, options.routes)
+                if options.routes and routes.points:
+                    keep(routes, options.routes)
     print("microseconds: ours, ATen's; ATen's over ours; error in eps; flag-gems' and flag-gems' over ours")
     for family in (*FAMILIES, None):
         speeds = [row["speed"] for row in found if "speed" in row and family in (None, row["family"])]
