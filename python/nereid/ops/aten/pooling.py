@@ -6,12 +6,15 @@ from .._declare import Native, declare
 from .._indexed import exist
 from .._moves import bits, clear
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product
+from ..functions import reductions as functions
 from ..kernels import pooling as kernels
+from ..reduction import Reduction
 from . import _pooling_lines
 from ._planes import OF_ONE, OnPlanes, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
 from ._resampling import resample
 
 KIND = "pooling"
+_MEAN = Reduction(finish=functions.divided_by_count)
 
 
 def _length(size, kernel, stride, padding, dilation, ceil):
@@ -206,6 +209,9 @@ def _average_pool(windows_of, name, rank):
         x, out = batched(x, rank), batched(results[0], rank)
         if by_lines(x.device) and x.dtype.is_floating_point:
             _mean_by_lines("", windows, windows.kernel_sizes(), out, x, constants["PADDED"], arguments["divisor"])
+            return results[0]
+        if name == "adaptive" and product(windows.sizes) == 1:  # one window for each plane
+            _MEAN.launch([x], list(range(2, 2 + rank)), [out], COMPUTE[x.dtype], (product(x.shape[2:]), ))
             return results[0]
         launch_by_element(kernels.average_pool, out.numel(), x.device, windows.arguments() | arguments | {
             "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride())

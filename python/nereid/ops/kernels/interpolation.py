@@ -109,12 +109,12 @@ def tap(o, size, outputs, scale, T: tl.constexpr, MODE: tl.constexpr, ALIGNED: t
 
 
 @nereid.jit
-def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """Interpolation by the product of the weights of all dimensions. scale: (of d, of h, of w), None for a dimension that is not there."""
     D_TAPS: tl.constexpr = taps(MODE, scale[0] is None)
     H_TAPS: tl.constexpr = taps(MODE, scale[1] is None)
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    n, c, od, oh, ow, mask = located(out_sizes, numel, None, BLOCK)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, "last" if LAST else None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_TAPS):
         d, d_weight = tap(od, in_sizes[2], out_sizes[2], scale[0], i, MODE, ALIGNED, COMPUTE)
@@ -158,10 +158,10 @@ def share_of(place, o, size, outputs, scale, MODE: tl.constexpr, ALIGNED: tl.con
 
 @nereid.jit
 def upsample_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, MODE: tl.constexpr, ALIGNED: tl.constexpr,
-                      COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                      COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many places of the output an element of the input can give to, for d, h and w."""
     in_sizes, out_sizes, gradient_strides, windows = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(windows, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     first_d = first_given(d, scale[0], MODE, ALIGNED, COMPUTE)
     first_h = first_given(h, scale[1], MODE, ALIGNED, COMPUTE)
     first_w = first_given(w, scale[2], MODE, ALIGNED, COMPUTE)
