@@ -75,6 +75,10 @@ def _form(x, rank):
     return torch.contiguous_format if rank == 1 else None
 
 
+#: Names of kernels' modes on GPUs, where ATen uses the caller's factor also for sizes that stay or double.
+_GPU_MODES = {"nearest": "factor"}
+
+
 def _nearest(exact, rank):
 
     def compute(values, outs):
@@ -95,7 +99,7 @@ def _nearest(exact, rank):
         launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
             "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
             "scale": padded(scales)
-        }, {"EXACT": exact})
+        }, {"MODE": "exact" if exact else _GPU_MODES["nearest"] if not by_lines(x.device) else "nearest"})
         return out
 
     return compute
@@ -164,7 +168,7 @@ def _gradient(mode, rank):
         launch_by_element(kernels.upsample_gradient, to.numel(), to.device, {
             "result": to, "gradient": gradient, "in_sizes": five(shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "scale": padded(scales), "windows": padded(_windows(mode, scales))
-        }, {"MODE": mode, "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
+        }, {"MODE": _GPU_MODES.get(mode, mode), "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
         return to
 
     return compute
