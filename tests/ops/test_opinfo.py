@@ -20,7 +20,7 @@ LAYOUTS = {
 @pytest.fixture(autouse=True)
 def full_precision(monkeypatch):
     """Convolutions of fp32 are not computed in tf32, which ATen uses for some of them only."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee")
 
 
 def compare(row, cases, composed=False):

@@ -13,6 +13,7 @@ from ..kernels import indexed as kernels
 from ..pointwise import Rule, run
 from ..reduction import Reduction
 from ._outputs import made
+from ._planes import programs_of
 from .rows import OnRows
 
 NONE, MEAN, SUM = range(3)  # at::Reduction
@@ -196,13 +197,17 @@ def _embedding(values, outs):
         return Native("index")
     result = torch.empty((*indices.shape, width), dtype=table.dtype, device=table.device)
     if result.numel():
-        block = min(1024, 1 << (width - 1).bit_length())
-        rows_of_block = max(1, 1024 // block)
-        count = indices.numel()
-        launch(kernels.embedding, (cdiv(count, rows_of_block), cdiv(width, block)), table.device, {
-            "result": result, "table": table, "indices": indices.contiguous(), "count": count, "width": width, "row_stride": table.stride(0),
-            "column_stride": table.stride(1), "rows": rows
-        }, {"UNIT": table.stride(1) == 1, "BN": rows_of_block, "BW": block})
+        block, count = min(1024, 1 << (width - 1).bit_length()), indices.numel()
+        arguments = {
+            "result": result, "table": table, "indices": indices.contiguous(), "count": count, "width": width, "row_stride": table.stride(0), "column_stride": table.stride(1)
+        }
+        if table.device.type == "cpu":
+            programs, share = programs_of(count, table.device)
+            launch(kernels.embedding_lines, (programs, cdiv(width, block)), table.device, arguments | {"share": share}, {"UNIT": table.stride(1) == 1, "BW": block})
+        else:
+            rows_of_block = max(1, 1024 // block)
+            launch(kernels.embedding, (cdiv(count, rows_of_block), cdiv(width, block)), table.device, arguments | {"rows": rows}, {
+                "UNIT": table.stride(1) == 1, "BN": rows_of_block, "BW": block})
     return result
 
 
