@@ -75,7 +75,9 @@ def _forward(training):
             return result, owners, sizes, places
         if counted is None:
             clear(sizes)
-        launch(kernels.bag_sums, grid, device, arguments | {"weights": weights, "weight_stride": 0 if weights is None else weights.stride(0)}, constants | {"MEAN": mode == MEAN})
+        launch(kernels.bag_sums, grid, device, arguments | {
+            "padding": None if padding < 0 else padding, "weights": weights, "weight_stride": 0 if weights is None else weights.stride(0)
+        }, constants | {"MEAN": mode == MEAN, "EXIST": on_cpu, "WHOLE": width % block == 0})
         if not on_cpu:
             return result, owners, sizes, torch.empty((0, ), dtype=kind, device=device)
         places = torch.empty_like(sizes)
