@@ -292,8 +292,8 @@ def _worst(bad, mine, theirs, wide):
 
 
 def misread(name, args, kwargs):
-    """Whether ATen's kernel for GPUs is known to be wrong: `embedding` with `max_norm` takes the stride of the table's rows for their length (embedding_renorm_cuda_, PyTorch 2.11)."""
-    return name == "nn.functional.embedding" and kwargs.get("max_norm") is not None and any(
+    """Whether ATen's kernel for GPUs is known to be wrong: `embedding` and `embedding_bag` with `max_norm` take the stride of the table's rows for their length (embedding_renorm_cuda_, PyTorch 2.11)."""
+    return name in ("nn.functional.embedding", "nn.functional.embedding_bag") and kwargs.get("max_norm") is not None and any(
         tensor.is_cuda and tensor.is_floating_point() and not tensor.is_contiguous() for tensor in tensors(args, kwargs))
 
 

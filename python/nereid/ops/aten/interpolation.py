@@ -41,7 +41,7 @@ def _linear_scales(values, in_sizes, out_sizes):
 
 #: Where ATen ignores the caller's factor since a size stays what it is, (on CPUs, on GPUs): in "each" dimension of its own, in "all" or none, or "never".
 _KEPT = {"linear": ("each", "all"), "cubic": ("never", "all"), "linear gradient": ("each", "all"), "cubic gradient": ("all", "all"), "filter": ("each", "never"),
-         "filter gradient": ("never", "all")}
+         "filter gradient": ("never", "all"), "nearest plane": ("never", "all")}
 
 
 def _kept(operator, scales, in_sizes, out_sizes, device):
@@ -92,6 +92,8 @@ def _nearest(exact, rank):
         if type(results) is Native:
             return results
         out, scales = results[0], _scales(values, x.shape[2:], sizes, True)
+        if rank == 2:
+            scales = _kept("nearest plane", scales, x.shape[2:], sizes, x.device)
         # ATen's kernel for any strides, which takes planes never and volumes of fewer than 4 channels always, uses the factors of sizes that stay or double, too.
         if by_lines(x.device) and (not channels_last(out, x) or (rank == 3 and x.shape[1] < 4)):
             pick(bits(out), bits(x), "exact" if exact else "nearest" if rank == 2 else "factor", scales)
