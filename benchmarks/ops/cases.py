@@ -6,8 +6,8 @@ import torch.nn.functional as F
 import nereid.ops
 
 HALF, FULL = torch.bfloat16, torch.float32
-#: (rows, columns): tokens times width in Llama-2-7B and BERT-large, a batch of scores, one long row, small ones.
-SHAPES = [(4096, 4096), (2048, 11008), (8192, 1024), (16384, 512), (1, 1 << 24), (64, 4096), (32, 128)]
+#: (rows, columns): tokens times width in Llama-2-7B and BERT-large, a batch of scores, a very long row, small ones, a long row.
+SHAPES = [(4096, 4096), (2048, 11008), (8192, 1024), (16384, 512), (1, 1 << 24), (64, 4096), (32, 128), (1, 1 << 20)]
 #: Of `every`: a large one and a small one.
 FEW = (SHAPES[0], SHAPES[5])
 
@@ -85,7 +85,12 @@ def moves(device, dtype, shape):
     places = torch.randint(0, shape[0], (shape[0], ), device=device)
     columns = torch.randint(0, shape[1], shape, device=device)
     middle = (shape[1] + 1) // 2
-    return {"cat": lambda: torch.cat([x, x]), "cat columns": lambda: torch.cat([x, x], 1), "index rows": lambda: x[places], "index_select": lambda: x.index_select(0, places),
+    whole = {}
+    if dtype is FULL:
+        integers = (x * 1e6).long()
+        whole = {"sort int64": lambda: integers.sort(1), "topk int64": lambda: integers.topk(min(50, shape[1]), 1), "kthvalue int64": lambda: integers.kthvalue(middle, 1),
+                 "median int64": lambda: integers.median(1)}
+    return whole | {"cat": lambda: torch.cat([x, x]), "cat columns": lambda: torch.cat([x, x], 1), "index rows": lambda: x[places], "index_select": lambda: x.index_select(0, places),
             "gather": lambda: x.gather(1, columns), "flip": lambda: x.flip(1), "tril": lambda: x.tril(), "pad": lambda: F.pad(x, (1, 1)), "clone": lambda: x.clone(),
             "full": lambda: torch.full_like(x, 2), "index_add": lambda: x.index_add(0, places, x), "scatter_add": lambda: x.scatter_add(1, columns, x),
             "sort": lambda: x.sort(1), "topk": lambda: x.topk(min(50, shape[1]), 1), "roll": lambda: x.roll(1, 1),
@@ -191,7 +196,7 @@ def planes(device, dtype, shape):
 
 
 def bags(device, dtype, shape):
-    """Embedding bags of recommendation models (a table of a million rows, 64 indices in a bag) and small ones."""
+    """Embedding bags of recommendation models (a table of a million rows, 64 indices in a bag) and small ones; embeddings of words, each of which occurs about 8 times or often."""
     if shape not in FEW:
         return {}
     aten = torch.ops.aten
@@ -205,6 +210,10 @@ def bags(device, dtype, shape):
         cases[f"bag {name} backward"] = lambda mode=mode, owners=owners, sizes=sizes, places=places: aten._embedding_bag_backward(
             gradient, indices, offsets, owners, sizes, places, rows, False, mode, False, None)
     owners = torch.arange(count, device=device).repeat_interleave(length)
+    words, size, tokens = (32000, 1024, 8192) if shape == FEW[0] else (1000, 128, 256)
+    spoken, rare = torch.randn(tokens, size, device=device).to(dtype), torch.randint(0, tokens // 8, (tokens, ), device=device)
+    cases |= {"embedding": lambda: aten.embedding(table, indices), "embedding backward": lambda: aten.embedding_dense_backward(spoken, rare, words, -1, False),
+              "embedding backward often": lambda often=rare % 37: aten.embedding_dense_backward(spoken, often, words, -1, False)}
     return cases | {"bag weighted": lambda: aten._embedding_bag(table, indices, offsets, False, 0, False, weights),
                     "bag weights backward": lambda: aten._embedding_bag_per_sample_weights_backward(gradient, table, indices, offsets, owners, 0)}
 
@@ -215,7 +224,8 @@ def distances(device, dtype, shape):
         return {}
     aten, count = torch.ops.aten, 1024 if shape == FEW[0] else 128
     x, vectors = torch.randn(count * 4, 1000, device=device).to(dtype), torch.randn(count * 256, 3, device=device).to(dtype)
-    cases = {"cross": lambda: aten.linalg_cross(vectors, vectors.flip(0)), "renorm": lambda: aten.renorm(x, 2, 0, 1.0)}
+    turned = vectors.flip(0)
+    cases = {"cross": lambda: aten.linalg_cross(vectors, turned), "renorm": lambda: aten.renorm(x, 2, 0, 1.0)}
     if dtype is not FULL:
         return cases
     a, b, target = torch.randn(count, 64, device=device), torch.randn(count, 64, device=device), torch.randint(0, 1000, (count * 4, ), device=device)

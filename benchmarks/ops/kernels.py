@@ -1,10 +1,10 @@
 """Time on the device: every family of `nereid.ops` against ATen over shapes of models, on a GPU or on the CPU.
 
-    python benchmarks/ops/kernels.py [--device cuda] [--only softmax,sum] [--seconds 0.3] [--json FILE] [--routes FILE]
+    python benchmarks/ops/kernels.py [--device cuda] [--only softmax,sum] [--shapes 64x4096] [--seconds 0.3] [--json FILE] [--routes FILE]
 
 Both run in turns, on GPUs with a cold cache (the L2 cache is flushed between calls). The median over rounds counts, on the CPU the shortest. Results are compared first: with ATen's in
 fp64 where dtypes are narrower. The last lines give the geometric mean of ATen's time over ours, by family and over all. --routes writes the routing data of this
-machine (`nereid/ops/routes`) after every family, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
+machine (`nereid/ops/routes`) after every shape, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import sys
 import time
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import nereid.ops
 from cases import FAMILIES, FULL, HALF, SHAPES
@@ -89,6 +90,8 @@ def error_of(call, dtype):
             continue
         if mine.dtype != its.dtype or mine.shape != its.shape:
             return math.inf
+        if not its.numel():
+            continue
         if not its.dtype.is_floating_point:
             wrong = (mine != its).double().mean().item()
             worst = max(worst, 0 if wrong < 1e-3 else math.inf)
@@ -110,13 +113,27 @@ def graphs_of(cases, context):
     return found
 
 
+class _Dispatched(TorchDispatchMode):
+    """The names of the operators that a call dispatches itself, views left out: not those that its operators call."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not func.is_view:
+            self.names.append(func._schema.name.partition("::")[2])
+        return func(*args, **(kwargs or {}))
+
+
 class Observer:
-    """Which shape classes a call has: the one operator behind it, or none."""
+    """Which shape classes a call has: those of all registered operators behind it."""
 
     def __init__(self, call):
         self.classes = []
-        with _register.watched(self):
+        with _register.watched(self), _Dispatched() as dispatched:
             call()
+        self.dispatched = dispatched.names
 
     def visit(self, operator, form, key, theirs, args, kwargs):
         values, _ = form.bind(args, kwargs)
@@ -128,7 +145,13 @@ class Observer:
 
     @property
     def point(self):
-        return self.classes[0] if len(self.classes) == 1 and self.classes[0][2] is not None else None
+        """The class whose speed the call tells: the only one, or that of the only operator that it dispatches, or the only one beside copies. None: no such class."""
+        found = self.classes
+        if len(self.dispatched) == 1 and found and found[0][0] == self.dispatched[0].removesuffix("_"):
+            found = found[:1]
+        elif len(self.dispatched) == 1:
+            found = [one for one in found if one[0] not in ("clone", "copy", "fill", "zero")]
+        return found[0] if len(found) == 1 and found[0][2] is not None else None
 
 
 def keep(routes, path):
@@ -147,7 +170,7 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--only", help="names of cases or families, with commas")
     parser.add_argument("--seconds", type=float, default=0.1, help="a case")
-    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="only the first ones")
+    parser.add_argument("--shapes", default="", help="only these, such as 64x4096,1x1048576")
     parser.add_argument("--most", type=int, default=1 << 40, help="only shapes of at most so many elements")
     parser.add_argument("--json")
     parser.add_argument("--routes", type=pathlib.Path)
@@ -156,6 +179,7 @@ def main():
     parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
     options = parser.parse_args()
     only = options.only and options.only.split(",")
+    shapes = [shape for shape in SHAPES if not options.shapes or f"{shape[0]}x{shape[1]}" in options.shapes.split(",")]
     machine = _routes.machine(options.device)  # with all threads
     if options.device == "cuda":
         from measure import Bench
@@ -171,7 +195,7 @@ def main():
     use = functools.partial(nereid.ops.use, routing=options.routed)
     for family, make in FAMILIES.items():
         for dtype in (HALF, FULL):
-            for shape in SHAPES[:options.shapes]:
+            for shape in shapes:
                 if shape[0] * shape[1] > min(options.most, 1 << 23 if options.device == "cpu" else options.most):
                     continue
                 cases = {name: call for name, call in make(options.device, dtype, shape).items() if not only or name in only or family in only}
@@ -207,8 +231,8 @@ def main():
                 if options.device == "cuda":
                     torch.cuda.empty_cache()
                 others.clear()
-        if options.routes and routes.points:
-            keep(routes, options.routes)
+                if options.routes and routes.points:
+                    keep(routes, options.routes)
     print("microseconds: ours, ATen's; ATen's over ours; error in eps; flag-gems' and flag-gems' over ours")
     for family in (*FAMILIES, None):
         speeds = [row["speed"] for row in found if "speed" in row and family in (None, row["family"])]

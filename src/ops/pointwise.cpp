@@ -468,6 +468,14 @@ OpsReason Pointwise::shapeByIterator(Call &call) {
   return launchStrided(call);
 }
 
+/// The least power of two that is at least `size`, but not above `most`.
+static int64_t powerOfTwo(int64_t size, int64_t most) {
+  int64_t power = 1;
+  while (power < size && power < most)
+    power *= 2;
+  return power;
+}
+
 /// How many elements a program of `flat` and `strided` takes.
 static uint16_t blockFor(bool isCuda, int64_t elements) {
   return isCuda ? 1024 : elements <= 64 ? 64 : elements <= 512 ? 512 : 4096;
@@ -594,10 +602,17 @@ OpsReason Pointwise::launchStrided(Call &call) {
     int64_t full = plan.is_cuda ? 1024 : 4096;
     if (transposed) {
       columns = tileRows = 32;
+      // A square; on GPUs a longer tile where one dimension has fewer than 32 elements.
+      int64_t column = powerOfTwo(call.sizes[0], 32), row = powerOfTwo(call.sizes[1], 32);
+      if (plan.is_cuda && column < row) {
+        columns = column;
+        tileRows = powerOfTwo(call.sizes[1], full / column);
+      } else if (plan.is_cuda && row < column) {
+        tileRows = row;
+        columns = powerOfTwo(call.sizes[0], full / row);
+      }
     } else {
-      columns = 64;
-      while (columns < call.sizes[0] && columns < full)
-        columns *= 2;
+      columns = std::max<int64_t>(64, powerOfTwo(call.sizes[0], full));
       tileRows = full / columns;
     }
     programs = ((call.sizes[0] + columns - 1) / columns) *

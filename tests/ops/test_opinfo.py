@@ -17,12 +17,20 @@ LAYOUTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def full_precision(monkeypatch):
+    """Convolutions of fp32 are not computed in tf32, which ATen uses for some of them only."""
+    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee")
+
+
 def compare(row, cases, composed=False):
     """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]. composed: the
     functions call several operators, whose rounding errors may grow (`opinfo.scatter`). Returns how many had results, 0 if ATen lacks the dtype."""
     prepared, row = [], row.on(next((tensor.device.type for *_, sample, _ in cases for tensor in opinfo.tensors(sample.input, sample.args, sample.kwargs)), "cpu"))
     for what, function, sample, change in cases:
         args, kwargs = opinfo.copied(sample, change)
+        if opinfo.misread(row.info.name, args, kwargs):
+            continue
         what = f"{what} {row.info.name}({opinfo.describe(args, kwargs)})"
         native, error = opinfo.outcome(getattr(function, "reference", function), *args, **kwargs)
         wide = None

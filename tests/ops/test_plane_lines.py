@@ -32,13 +32,13 @@ def special(shape, dtype, seed=0):
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64], ids=str)
 def test_greatest_elements(dtype, windows, layout, target):
-    """Values and places are ATen's, among them those of windows of equal elements, of -inf and of NaN."""
+    """Values and places are those of ATen on a CPU, among them those of windows of equal elements, of -inf and of NaN. (On GPUs ATen has no integers, and places of -inf differ by layout.)"""
     x = LAYOUTS[layout](special((2, 19, 13, 70), dtype)).to(target)
-    expected = aten.max_pool2d_with_indices(x, *windows)
+    expected = [result.to(target) for result in aten.max_pool2d_with_indices(x.cpu(), *windows)]
     with nereid.ops.use(routing=False):
         found = aten.max_pool2d_with_indices(x, *windows)
     assert [row.route for row in nereid.ops.report() if row.overload == "max_pool2d_with_indices"] == ["nereid"]
-    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(list(found), expected, rtol=0, atol=0, equal_nan=True)
     assert [result.stride() for result in found] == [result.stride() for result in expected]
 
 
@@ -100,7 +100,8 @@ def test_means(windows, more, layout, target):
     x = LAYOUTS[layout](torch.randn(2, 5, 13, 300)).to(target)
     compare_call(lambda x: aten.avg_pool2d(x, *windows, *more), x, only="avg_pool2d")
     gradient = LAYOUTS[layout](torch.randn(aten.avg_pool2d(x, *windows, *more).shape)).to(target)
-    compare_call(lambda g, x: aten.avg_pool2d_backward(g, x, *windows, *more), gradient, x, only="avg_pool2d_backward")
+    # With channels last, ATen's gradient on GPUs (PyTorch 2.11) is another one than on CPUs where windows leave elements out.
+    compare_call(lambda g, x: aten.avg_pool2d_backward(g, x, *windows, *more), gradient, x, only="avg_pool2d_backward", host=layout == "channels last")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -134,7 +135,7 @@ def test_factors_of_sizes_that_stay(name, sizes, target):
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_kept_scales(operator, device):
     """The rule for each kind of device, without one: factors that ATen's kernels use for (5, 5), (5, 6) and (6, 6) from (5, 5)."""
-    kept = {("linear", "cpu"): "each", ("linear gradient", "cpu"): "each", ("filter", "cpu"): "each", ("cubic", "cpu"): "never", ("filter gradient", "cpu"): "never",
+    kept = {("linear", "cpu"): "each", ("linear gradient", "cpu"): "each", ("filter", "cpu"): "each", ("cubic", "cpu"): "never", ("filter gradient", "cpu"): "never", ("nearest plane", "cpu"): "never",
             ("filter", "cuda"): "never"}.get((operator, device), "all")
     for sizes in ((5, 5), (5, 6), (6, 6)):
         stay = [size == 5 for size in sizes]

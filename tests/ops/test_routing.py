@@ -75,6 +75,23 @@ def test_all_forms_of_an_operator_are_routed(router):
     assert found["_softmax"] == {"ATen is faster"} and found["sum"] == {"ATen is faster", "nereid"}
 
 
+def test_layouts_modes_and_norms_are_told_apart():
+    x, table = torch.randn(2, 8, 6, 6), torch.randn(10, 4)
+    indices, offsets = torch.arange(6), torch.tensor([0, 3])
+    measured(("avg_pool2d", torch.float32, "all channels-last", (96, 6), SLOW), ("avg_pool2d", torch.float32, "all", (96, 6), FAST),
+             ("_embedding_bag", torch.float32, "all mode 1", (10, 4), SLOW), ("_embedding_bag", torch.float32, "all mode 0", (10, 4), FAST),
+             ("_pdist_forward", torch.float32, "all p other", (10, 4), SLOW), ("_pdist_forward", torch.float32, "all p 1", (10, 4), FAST))
+    aten = torch.ops.aten
+    with nereid.ops.use(routing=True):
+        for name, call, way in (("avg_pool2d", lambda: aten.avg_pool2d(x, [2, 2]), "nereid"),
+                                ("avg_pool2d", lambda: aten.avg_pool2d(x.contiguous(memory_format=torch.channels_last), [2, 2]), "ATen is faster"),
+                                ("_embedding_bag", lambda: aten._embedding_bag(table, indices, offsets, False, 0), "nereid"),
+                                ("_embedding_bag", lambda: aten._embedding_bag(table, indices, offsets, False, 1), "ATen is faster"),
+                                ("_pdist_forward", lambda: aten._pdist_forward(table, 1.0), "nereid"), ("_pdist_forward", lambda: aten._pdist_forward(table, 2.5), "ATen is faster")):
+            call()
+            assert ways()[name] == {way}
+
+
 def test_dtypes_of_16_bits_stand_for_one_another():
     measured(("exp", torch.bfloat16, "flat", (64, ), SLOW))
     with nereid.ops.use(routing=True):

@@ -5,6 +5,8 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
+import types
 
 import nereid
 import nereid.language as tl
@@ -13,13 +15,13 @@ import torch
 from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
-from nereid.ops import _launch, attention
-from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
+from nereid.ops import _launch, _moves, attention, products
+from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
 NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
 TOOL = pathlib.Path(NAMED or pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate")
-aten = torch.ops.aten
+aten, nn = torch.ops.aten, torch.nn.functional
 
 
 def words_of(name, value, memory, folder):
@@ -58,11 +60,13 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, margins, padding):
+    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
         monkeypatch.setattr(module, "launch", launch)
     for module in (_planes, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
-    for module, name in ((bags, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
+    monkeypatch.setattr(losses, "_rows_at_once", lambda device: 8)
+    monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
+    for module, name in ((bags, "exist"), (losses, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
     monkeypatch.setattr(bags, "clear", torch.Tensor.zero_)
 
@@ -75,6 +79,7 @@ def calls():
 
     planes, volumes, table, rows = random(2, 2, 9, 8), random(1, 2, 5, 6, 7), random(10, 40), random(2, 5, 7)
     indices, offsets = torch.tensor([0, 2, 5, 2, 1, 1, 3, 9]), torch.tensor([0, 3, 3, 5])
+    last = random(2, 5, 9, 8).contiguous(memory_format=torch.channels_last)
     pooled, places = aten.max_pool2d_with_indices(planes, [3, 3], [2, 2], [1, 1])
     others = random(2, 4, 7)
     between = aten._cdist_forward(rows, others, math.inf, 2)
@@ -82,7 +87,9 @@ def calls():
     losses, alphas = aten._ctc_loss(*sequences)
     return {
         "max_pool3d_with_indices": (volumes, [2, 3, 2], [2, 2, 1], [1, 1, 0], [1], True),
-        "max_pool2d_with_indices_backward": (pooled, planes, [3, 3], [2, 2], [1, 1], [1, 1], False, places),
+        "max_pool2d_with_indices": (last, [3, 3], [2, 2], [1, 1]), "avg_pool2d": (last, [3, 2], [2, 2], [1, 1]), "avg_pool2d_backward": (aten.avg_pool2d(last, [2, 5], [3, 1], [0, 2]), last, [2, 5], [3, 1], [0, 2], False, True, None),
+        "upsample_bilinear2d": (last, [5, 17], False), "upsample_nearest2d": (last, [18, 13]), "upsample_nearest2d_backward": (random(2, 5, 18, 11), [18, 11], [2, 5, 9, 8]), "replication_pad2d_backward": (nn.pad(last, (1, 2, 0, 3)).contiguous(memory_format=torch.channels_last), last, [1, 2, 0, 3]),
+        "_adaptive_avg_pool3d": (volumes, [1, 1, 1]), "max_pool2d_with_indices_backward": (pooled, planes, [3, 3], [2, 2], [1, 1], [1, 1], False, places),
         "_adaptive_avg_pool2d_backward": (random(2, 2, 4, 3), planes), "upsample_trilinear3d": (volumes, [7, 4, 9], False),
         "upsample_bicubic2d_backward": (random(2, 2, 5, 11), [5, 11], [2, 2, 9, 8], False), "_upsample_bilinear2d_aa_backward": (random(2, 2, 5, 11), [5, 11], [2, 2, 9, 8], False),
         "reflection_pad2d_backward": (random(2, 2, 12, 11), planes, [1, 2, 3, 0]), "col2im": (aten.im2col(planes, [3, 2], [1, 2], [1, 0], [2, 1]), [9, 8], [3, 2], [1, 2], [1, 0], [2, 1]),
@@ -116,6 +123,56 @@ def test_errors_of_attention(simulated, monkeypatch):
     for exact, its, mine in zip(wide, native, ours):
         error, allowed = ((found.double() - exact).norm() / exact.norm() for found in (mine, its))
         assert error < 1.5 * allowed, (error, allowed)
+
+
+def error_of(found, exact):
+    return ((found.double() - exact).norm() / exact.norm()).item()
+
+
+@needs_simulator
+def test_errors_of_products(simulated, monkeypatch):
+    """fp32 in full precision is not added up in one long sum, whose error is about twice as large."""
+    launch, decide = products.launch, products.by_tile
+    monkeypatch.setattr(products, "by_tile", lambda device, *args: decide(types.SimpleNamespace(type="cuda"), *args))
+    monkeypatch.setattr(products, "launch", lambda kernel, grid, device, arguments, constants, *more, **options: launch(
+        kernel, grid, device, arguments, constants | {"IN_ORDER": False}, *more, **options))
+    generator = torch.Generator().manual_seed(0)
+    a, b, out, one_sum = torch.randn(16, 250, generator=generator), torch.randn(250, 16, generator=generator), torch.empty(16, 16), torch.zeros(16, 16)
+    products.multiply(out, a, b, None, (1, 16, 16, 250), ((0, *out.stride()), (0, 0, *a.stride()), (0, 0, *b.stride()), (0, 0, 0)))
+    for k in range(250):
+        one_sum += a[:, k, None] * b[k]
+    exact = a.double() @ b.double()
+    assert error_of(out, exact) < 0.6 * error_of(one_sum, exact), (error_of(out, exact), error_of(one_sum, exact))
+
+
+@needs_simulator
+@pytest.mark.parametrize("by_count", [False, True])
+def test_gradient_of_an_embedding(by_count, simulated):
+    """Rows of the gradient are added up by eights, which makes errors smaller than those of one long sum."""
+    generator = torch.Generator().manual_seed(0)
+    indices = torch.randint(0, 7, (600, ), generator=generator)
+    indices[indices == 5] = 3
+    indices[indices == 6] = 0
+    indices[17] = 6
+    gradient = torch.randn(600, 20, generator=generator)
+    operator = nereid.ops.OPERATORS["embedding_dense_backward"]
+    found = operator.call(operator.forms[0], *operator.forms[0].bind((gradient, indices, 8, 1, by_count), {}))
+    exact, native = (torch.ops.aten.embedding_dense_backward(gradient.to(dtype), indices, 8, 1, by_count) for dtype in (torch.float64, torch.float32))
+    torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=1e-5)
+    assert error_of(found, exact) < 0.7 * error_of(native, exact), (error_of(found, exact), error_of(native, exact))
+
+
+@needs_simulator
+@pytest.mark.parametrize("shape,order", [((3, 37, 2, 40), (0, 3, 1, 2)), ((40, 3, 50), (0, 2, 1)), ((2, 70), (1, 0)), ((5, 3), (1, 0)), ((300, 4), (1, 0))], ids=str)
+def test_copies_along_both_dimensions(shape, order, simulated):
+    """Also with fewer than 32 elements along one of them, where tiles are longer along the other one."""
+    pointwise = sys.modules["nereid.ops.pointwise"]
+    source = torch.arange(math.prod(shape), dtype=torch.int32).view(shape).permute(order)
+    target = torch.zeros(source.shape, dtype=torch.int32)
+    pointwise.apply(_moves.COPY, [target], [source], (), target.shape, torch.int32, types.SimpleNamespace(type="cuda", index=0))
+    assert torch.equal(target, source)
+    kind, sizes, _, tile = pointwise.layout(target.shape, [target.stride(), source.stride()], 1, 1024)
+    assert kind == "tiled" and math.prod(tile) <= 1024 and all(length < 2 * max(size, 16) for length, size in zip(tile, sizes[-2:]))
 
 
 @needs_simulator

@@ -98,8 +98,8 @@ def _paged(device):
             name, moved = f"{batches}x({heads}, {key_heads})x{length}x{dim} pages of {page}", 2 * keys.numel() * 2
             dense = [_gathered(cache, table).contiguous() for cache in (keys, values)]
             yield Case(f"paged_attention decode {name} bf16", lambda q=q, c=(keys, values), t=table, n=lengths, m=length: fused.paged_attention(q, *c, t, n, max_length=m), {
-                "SDPA, dense cache": lambda q=q, d=dense: F.scaled_dot_product_attention(q[:, :, None], *d, enable_gqa=True),
-                "gather, SDPA": lambda q=q, c=(keys, values), t=table: F.scaled_dot_product_attention(q[:, :, None], *(_gathered(x, t) for x in c), enable_gqa=True)
+                "SDPA, dense cache": lambda q=q, d=dense: F.scaled_dot_product_attention(q[:, :, None], *d, enable_gqa=True)[:, :, 0],
+                "gather, SDPA": lambda q=q, c=(keys, values), t=table: F.scaled_dot_product_attention(q[:, :, None], *(_gathered(x, t) for x in c), enable_gqa=True)[:, :, 0]
             }, bytes=moved, definition=(lambda q=q, d=dense: _attended(q[:, :, None], *d)[:, :, 0]) if batches <= 8 and length == 8192 else None)
             small, one = [x.to(torch.float8_e4m3fn) for x in (keys, values)], torch.ones(1, device=device)
             yield Case(f"paged_attention decode {name} fp8 cache",

@@ -231,7 +231,7 @@ def layout(shape, strides, outputs, block):
     if rows is not None:
         sizes, strides = _moved(sizes, strides, rows)
     if len(sizes) > 1 and (rows is not None or sizes[-1] >= 16):
-        tile = (32, 32) if rows is not None else _rows_and_columns(sizes, block)
+        tile = _across(sizes, block) if rows is not None else _rows_and_columns(sizes, block)
         if _tiles(sizes, tile) <= _LIMIT:
             return "tiled", sizes, strides, tile
     return "strided", sizes, strides, None
@@ -249,6 +249,16 @@ def _interleaved(sizes, strides, tile, block):
     sizes = exchanged(sizes)
     rows, columns = _rows_and_columns(sizes, block)
     return sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
+
+
+def _across(sizes, block):
+    """The tile of a program that reads or writes along both dimensions: a square; on GPUs, with blocks of 1024 elements, a longer one where one dimension has fewer than 32 elements."""
+    rows, columns = (min(32, 1 << (size - 1).bit_length()) for size in sizes[-2:])
+    if block != 1024 or rows == columns:
+        return 32, 32
+    if columns < rows:
+        return min(1024 // columns, 1 << (sizes[-2] - 1).bit_length()), columns
+    return rows, min(1024 // rows, 1 << (sizes[-1] - 1).bit_length())
 
 
 def _rows_and_columns(sizes, block):

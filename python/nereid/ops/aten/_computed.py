@@ -13,12 +13,14 @@ class Computed(Operator):
     returns a tensor, a tuple of them, or `Native`.
 
     arguments: the names that an overload may have; None: any. kinds: of overloads. results: how many. kind: what the report and the tests call the family.
+    word: called with the values, it returns what else than shapes decides the speed, as words of the shape class; None: nothing.
     """
     compute: object
     arguments: tuple = None
     kinds: tuple = ("functional", "inplace", "out")
     results: int = 1
     kind: str = "move"
+    word: object = None
 
     @property
     def family(self):
@@ -27,6 +29,10 @@ class Computed(Operator):
     def accepts(self, form):
         return form.kind in self.kinds and form.returns == self.results and (
             self.arguments is None or {argument.name for argument in form.arguments} <= set(self.arguments))
+
+    def shape_class(self, form, values):
+        found = super().shape_class(form, values)
+        return found if found is None or self.word is None else (f"{found[0]} {self.word(values)}", found[1])
 
     def call(self, form, values, outs):
         for argument in form.arguments:

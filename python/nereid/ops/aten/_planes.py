@@ -6,10 +6,20 @@ from .._declare import Native
 from .._launch import launch
 from .._moves import foreign
 from .._strided import FLOATS, cdiv, product, programs_wanted, step_up
+from ._computed import Computed
 from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 BLOCK = 256
+
+
+class OnPlanes(Computed):
+    """An operator on planes. Its shape classes tell tensors with channels last from others."""
+
+    def shape_class(self, form, values):
+        found = super().shape_class(form, values)
+        last = any(isinstance(x, torch.Tensor) and x.dim() > 3 and x.shape[1] > 1 and channels_last(x) for x in values.values())
+        return (f"{found[0]} channels-last", found[1]) if found is not None and last else found
 
 
 def batched(x, rank):
@@ -79,27 +89,36 @@ _PLACES = ("numel", "in_sizes", "out_sizes", "sizes", "counts", "kernel", "strid
 _SMALL, _NARROW = 2**15, 2**31 - 2 * BLOCK
 
 
-def _lanes(arguments):
+def _walked(arguments):
+    """(sizes, strides) of the tensor (n, c, d, h, w) whose elements a kernel computes one by one."""
+    backward = "result_strides" in arguments
+    return (arguments["in_sizes" if backward or "plane" in arguments else "out_sizes"],
+            arguments["result_strides" if backward else "x_strides" if "plane" in arguments else "out_strides"])
+
+
+def _lanes(sizes, strides):
     """Along which dimension of (n, c, d, h, w) a program has neighbours on CPUs, and how many, as `located` of kernels/planes.py takes them: along the one of stride 1, where it is
     long enough. (None, BLOCK) else."""
-    backward = "result_strides" in arguments
-    sizes = arguments["in_sizes" if backward or "plane" in arguments else "out_sizes"]
-    strides = arguments["result_strides" if backward else "x_strides" if "plane" in arguments else "out_strides"]
     lanes = 1 if strides[1] == 1 and strides[4] != 1 else 4
     return (None, BLOCK) if sizes[lanes] < 8 else (lanes, step_up(sizes[lanes], (16, 32, 64, 128, 256)))
 
 
 def launch_by_element(kernel, numel, device, arguments, constants):
-    """Launches a kernel that computes element by element `numel` elements, BLOCK in a program, on CPUs lines where the kernel has LANES."""
+    """Launches a kernel that computes element by element `numel` elements, BLOCK in a program, on CPUs lines where the kernel has LANES. On GPUs neighbours are neighbours in memory
+    also where channels are last, in kernels with LANES or LAST."""
     lanes, block = None, BLOCK
-    if "LANES" in kernel.arg_names:
-        if by_lines(device):
-            lanes, block = _lanes(arguments)
-        constants = constants | {"LANES": lanes}
+    if "LANES" in kernel.arg_names or "LAST" in kernel.arg_names:
+        sizes, strides = _walked(arguments)
+        last = not by_lines(device) and sizes[1] > 1 and strides[1] == 1 and strides[4] != 1 and "plane" not in arguments
+        if "LAST" in kernel.arg_names:
+            constants = constants | {"LAST": last}
+        else:
+            if by_lines(device):
+                lanes, block = _lanes(sizes, strides)
+            constants = constants | {"LANES": "last" if last else lanes}
     programs = cdiv(numel, block)
     if lanes is not None:
-        length = arguments["in_sizes" if "result_strides" in arguments or "plane" in arguments else "out_sizes"][lanes]
-        programs = numel // length * cdiv(length, block)
+        programs = numel // sizes[lanes] * cdiv(sizes[lanes], block)
     arguments = arguments | {"numel": numel}
     narrow = numel < _NARROW and all(abs(number) < _SMALL for name in _PLACES[1:] for number in _all(arguments.get(name))) and all(
         product(_all(arguments.get(name))) < _NARROW for name in ("in_sizes", "out_sizes", "sizes"))

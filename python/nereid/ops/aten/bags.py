@@ -75,7 +75,9 @@ def _forward(training):
             return result, owners, sizes, places
         if counted is None:
             clear(sizes)
-        launch(kernels.bag_sums, grid, device, arguments | {"weights": weights, "weight_stride": 0 if weights is None else weights.stride(0)}, constants | {"MEAN": mode == MEAN})
+        launch(kernels.bag_sums, grid, device, arguments | {
+            "padding": None if padding < 0 else padding, "weights": weights, "weight_stride": 0 if weights is None else weights.stride(0)
+        }, constants | {"MEAN": mode == MEAN, "EXIST": on_cpu, "WHOLE": width % block == 0})
         if not on_cpu:
             return result, owners, sizes, torch.empty((0, ), dtype=kind, device=device)
         places = torch.empty_like(sizes)
@@ -160,8 +162,15 @@ def _weight_gradient(values, outs):
 
 
 ONE = ("functional", )
-declare(Computed(name="_embedding_bag", compute=_forward(True), kinds=ONE, results=4, kind=KIND))
-declare(Computed(name="_embedding_bag_forward_only", compute=_forward(False), kinds=ONE, results=4, kind=KIND))
-declare(Computed(name="_embedding_bag_backward", compute=_gradient, kinds=ONE, kind=KIND))
-declare(Computed(name="_embedding_bag_dense_backward", compute=_gradient, kinds=ONE, kind=KIND))
-declare(Computed(name="_embedding_bag_per_sample_weights_backward", compute=_weight_gradient, kinds=ONE, kind=KIND))
+
+
+def _word(values):
+    """The mode, and whether indices have weights, as words of shape classes."""
+    return f"mode {values.get('mode', SUM)}{'' if values.get('per_sample_weights') is None else ' weighted'}"
+
+
+declare(Computed(name="_embedding_bag", compute=_forward(True), kinds=ONE, results=4, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_forward_only", compute=_forward(False), kinds=ONE, results=4, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_backward", compute=_gradient, kinds=ONE, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_dense_backward", compute=_gradient, kinds=ONE, kind=KIND, word=_word))
+declare(Computed(name="_embedding_bag_per_sample_weights_backward", compute=_weight_gradient, kinds=ONE, kind=KIND, word=_word))

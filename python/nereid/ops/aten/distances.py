@@ -197,10 +197,16 @@ def _embedding_renorm(values, outs):
     return table
 
 
-declare(Computed(name="_cdist_forward", compute=_distances, kinds=("functional", ), kind=KIND))
-declare(Computed(name="_cdist_backward", compute=_distance_gradient, kinds=("functional", ), kind=KIND))
-declare(Computed(name="_pdist_forward", compute=_pairs, kinds=("functional", ), kind=KIND))
-declare(Computed(name="_pdist_backward", compute=_pairs_gradient, kinds=("functional", ), kind=KIND))
+def _word(values):
+    """The order of the norm, as a word of shape classes: few orders have code of their own."""
+    p = float(values["norm_type" if "norm_type" in values else "p"])
+    return f"p {p:g}" if p in (0, 1, 2, math.inf) else "p other"
+
+
+declare(Computed(name="_cdist_forward", compute=_distances, kinds=("functional", ), kind=KIND, word=_word))
+declare(Computed(name="_cdist_backward", compute=_distance_gradient, kinds=("functional", ), kind=KIND, word=_word))
+declare(Computed(name="_pdist_forward", compute=_pairs, kinds=("functional", ), kind=KIND, word=_word))
+declare(Computed(name="_pdist_backward", compute=_pairs_gradient, kinds=("functional", ), kind=KIND, word=_word))
 declare(Computed(name="linalg_cross", compute=_cross, kinds=("functional", "out"), kind=KIND))
-declare(Computed(name="renorm", compute=_renorm, kind=KIND))
-declare(Computed(name="embedding_renorm", compute=_embedding_renorm, kinds=("inplace", ), kind=KIND))
+declare(Computed(name="renorm", compute=_renorm, kind=KIND, word=_word))
+declare(Computed(name="embedding_renorm", compute=_embedding_renorm, kinds=("inplace", ), kind=KIND, word=_word))

@@ -7,8 +7,7 @@ from .._launch import launch
 from .._moves import foreign
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv, product, programs_wanted, step_up
 from ..kernels import grids as kernels
-from ._computed import Computed
-from ._planes import by_lines, five, padded
+from ._planes import OnPlanes, by_lines, five, padded
 
 KIND = "grid"
 MODES, PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
@@ -95,5 +94,5 @@ def _sample_gradient(rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"grid_sampler_{_rank}d", compute=_sample(_rank), kinds=("functional", ), kind=KIND))
-    declare(Computed(name=f"grid_sampler_{_rank}d_backward", compute=_sample_gradient(_rank), kinds=("functional", ), results=2, kind=KIND))
+    declare(OnPlanes(name=f"grid_sampler_{_rank}d", compute=_sample(_rank), kinds=("functional", ), kind=KIND, word=lambda values: f"mode {values['interpolation_mode']}"))
+    declare(OnPlanes(name=f"grid_sampler_{_rank}d_backward", compute=_sample_gradient(_rank), kinds=("functional", ), results=2, kind=KIND, word=lambda values: f"mode {values['interpolation_mode']}"))

@@ -10,8 +10,7 @@ from .._launch import launch
 from .._moves import bits
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
 from ..kernels import interpolation as kernels
-from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
+from ._planes import BLOCK, OF_ONE, OnPlanes, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
 from ._resampling import pick, resample
 
 KIND = "interpolation"
@@ -42,7 +41,7 @@ def _linear_scales(values, in_sizes, out_sizes):
 
 #: Where ATen ignores the caller's factor since a size stays what it is, (on CPUs, on GPUs): in "each" dimension of its own, in "all" or none, or "never".
 _KEPT = {"linear": ("each", "all"), "cubic": ("never", "all"), "linear gradient": ("each", "all"), "cubic gradient": ("all", "all"), "filter": ("each", "never"),
-         "filter gradient": ("never", "all")}
+         "filter gradient": ("never", "all"), "nearest plane": ("never", "all")}
 
 
 def _kept(operator, scales, in_sizes, out_sizes, device):
@@ -76,6 +75,10 @@ def _form(x, rank):
     return torch.contiguous_format if rank == 1 else None
 
 
+#: Names of kernels' modes on GPUs, where ATen uses the caller's factor also for sizes that stay or double.
+_GPU_MODES = {"nearest": "factor"}
+
+
 def _nearest(exact, rank):
 
     def compute(values, outs):
@@ -89,6 +92,8 @@ def _nearest(exact, rank):
         if type(results) is Native:
             return results
         out, scales = results[0], _scales(values, x.shape[2:], sizes, True)
+        if rank == 2:
+            scales = _kept("nearest plane", scales, x.shape[2:], sizes, x.device)
         # ATen's kernel for any strides, which takes planes never and volumes of fewer than 4 channels always, uses the factors of sizes that stay or double, too.
         if by_lines(x.device) and (not channels_last(out, x) or (rank == 3 and x.shape[1] < 4)):
             pick(bits(out), bits(x), "exact" if exact else "nearest" if rank == 2 else "factor", scales)
@@ -96,7 +101,7 @@ def _nearest(exact, rank):
         launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
             "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
             "scale": padded(scales)
-        }, {"EXACT": exact})
+        }, {"MODE": "exact" if exact else _GPU_MODES["nearest"] if not by_lines(x.device) else "nearest"})
         return out
 
     return compute
@@ -165,7 +170,7 @@ def _gradient(mode, rank):
         launch_by_element(kernels.upsample_gradient, to.numel(), to.device, {
             "result": to, "gradient": gradient, "in_sizes": five(shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "scale": padded(scales), "windows": padded(_windows(mode, scales))
-        }, {"MODE": mode, "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
+        }, {"MODE": _GPU_MODES.get(mode, mode), "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
         return to
 
     return compute
@@ -259,8 +264,8 @@ _SCALES = {1: ("scales", ), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales
 
 
 def _declare(name, compute, gradient, rank, *more):
-    declare(Computed(name=name, compute=compute, arguments=("self", "output_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=name + "_backward", compute=gradient, arguments=("grad_output", "output_size", "input_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=name, compute=compute, arguments=("self", "output_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=name + "_backward", compute=gradient, arguments=("grad_output", "output_size", "input_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
 
 
 for _rank, _linear in ((1, "upsample_linear1d"), (2, "upsample_bilinear2d"), (3, "upsample_trilinear3d")):

@@ -13,6 +13,7 @@ from ..kernels import indexed as kernels
 from ..pointwise import Rule, run
 from ..reduction import Reduction
 from ._outputs import made
+from ._planes import programs_of
 from .rows import OnRows
 
 NONE, MEAN, SUM = range(3)  # at::Reduction
@@ -196,14 +197,23 @@ def _embedding(values, outs):
         return Native("index")
     result = torch.empty((*indices.shape, width), dtype=table.dtype, device=table.device)
     if result.numel():
-        block = min(1024, 1 << (width - 1).bit_length())
-        rows_of_block = max(1, 1024 // block)
-        count = indices.numel()
-        launch(kernels.embedding, (cdiv(count, rows_of_block), cdiv(width, block)), table.device, {
-            "result": result, "table": table, "indices": indices.contiguous(), "count": count, "width": width, "row_stride": table.stride(0),
-            "column_stride": table.stride(1), "rows": rows
-        }, {"UNIT": table.stride(1) == 1, "BN": rows_of_block, "BW": block})
+        block, count = min(1024, 1 << (width - 1).bit_length()), indices.numel()
+        arguments = {
+            "result": result, "table": table, "indices": indices.contiguous(), "count": count, "width": width, "row_stride": table.stride(0), "column_stride": table.stride(1)
+        }
+        if table.device.type == "cpu":
+            programs, share = programs_of(count, table.device)
+            launch(kernels.embedding_lines, (programs, cdiv(width, block)), table.device, arguments | {"share": share}, {"UNIT": table.stride(1) == 1, "BW": block})
+        else:
+            rows_of_block = max(1, 1024 // block)
+            launch(kernels.embedding, (cdiv(count, rows_of_block), cdiv(width, block)), table.device, arguments | {"rows": rows}, {
+                "UNIT": table.stride(1) == 1, "BN": rows_of_block, "BW": block})
     return result
+
+
+def _rows_at_once(device):
+    """How many rows of the gradient of an embedding are added up at once: on CPUs one, as ATen does."""
+    return 1 if device.type == "cpu" else 8
 
 
 def _embedding_gradient(values, outs):
@@ -218,10 +228,11 @@ def _embedding_gradient(values, outs):
     result = torch.zeros((rows, width), dtype=gradient.dtype, device=gradient.device)
     if count and width:
         ordered, order = torch.sort(indices.reshape(-1), stable=True)
-        block = min(1024, 1 << (width - 1).bit_length())
+        at_once = _rows_at_once(gradient.device)
+        block = min(1024 if at_once == 1 else 256, 1 << (width - 1).bit_length())
         launch(kernels.embedding_gradient, (count, cdiv(width, block)), gradient.device, {
             "result": result, "gradient": gradient.contiguous(), "indices": ordered, "order": order, "count": count, "width": width, "padding": padding
-        }, {"BY_COUNT": bool(values["scale_grad_by_freq"]), "COMPUTE": COMPUTE[gradient.dtype], "BW": block})
+        }, {"BY_COUNT": bool(values["scale_grad_by_freq"]), "COMPUTE": COMPUTE[gradient.dtype], "BR": at_once, "BW": block})
     return result
 
 

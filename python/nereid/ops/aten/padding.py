@@ -7,8 +7,7 @@ from .._launch import launch
 from .._moves import bits, foreign
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product, step_up
 from ..kernels import padding as kernels
-from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, programs_of, unusable
+from ._planes import BLOCK, OF_ONE, OnPlanes, batched, by_lines, five, launch_by_element, outputs, padded, programs_of, unusable
 from ._resampling import resample
 
 KIND = "padding"
@@ -102,8 +101,8 @@ def _pad_gradient(reflect, rank):
 
 for _rank in (1, 2, 3):
     for _name, _reflect in (("reflection", True), ("replication", False)):
-        declare(Computed(name=f"{_name}_pad{_rank}d", compute=_pad(_reflect, _rank), kinds=OF_ONE, kind=KIND))
-        declare(Computed(name=f"{_name}_pad{_rank}d_backward", compute=_pad_gradient(_reflect, _rank), kinds=OF_ONE, kind=KIND))
+        declare(OnPlanes(name=f"{_name}_pad{_rank}d", compute=_pad(_reflect, _rank), kinds=OF_ONE, kind=KIND))
+        declare(OnPlanes(name=f"{_name}_pad{_rank}d_backward", compute=_pad_gradient(_reflect, _rank), kinds=OF_ONE, kind=KIND))
 
 
 # Patches
@@ -203,6 +202,6 @@ def _window_sums(values, outs):
     return result
 
 
-declare(Computed(name="im2col", compute=_patches, kinds=OF_ONE, kind=KIND))
-declare(Computed(name="col2im", compute=_patch_sums, kinds=OF_ONE, kind=KIND))
-declare(Computed(name="unfold_backward", compute=_window_sums, kinds=("functional", ), kind=KIND))
+declare(OnPlanes(name="im2col", compute=_patches, kinds=OF_ONE, kind=KIND))
+declare(OnPlanes(name="col2im", compute=_patch_sums, kinds=OF_ONE, kind=KIND))
+declare(OnPlanes(name="unfold_backward", compute=_window_sums, kinds=("functional", ), kind=KIND))

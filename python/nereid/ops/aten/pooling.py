@@ -6,13 +6,15 @@ from .._declare import Native, declare
 from .._indexed import exist
 from .._moves import bits, clear
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product
+from ..functions import reductions as functions
 from ..kernels import pooling as kernels
+from ..reduction import Reduction
 from . import _pooling_lines
-from ._computed import Computed
-from ._planes import OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
+from ._planes import OF_ONE, OnPlanes, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
 from ._resampling import resample
 
 KIND = "pooling"
+_MEAN = Reduction(finish=functions.divided_by_count)
 
 
 def _length(size, kernel, stride, padding, dilation, ceil):
@@ -208,6 +210,9 @@ def _average_pool(windows_of, name, rank):
         if by_lines(x.device) and x.dtype.is_floating_point:
             _mean_by_lines("", windows, windows.kernel_sizes(), out, x, constants["PADDED"], arguments["divisor"])
             return results[0]
+        if name == "adaptive" and product(windows.sizes) == 1:  # one window for each plane
+            _MEAN.launch([x], list(range(2, 2 + rank)), [out], COMPUTE[x.dtype], (product(x.shape[2:]), ))
+            return results[0]
         launch_by_element(kernels.average_pool, out.numel(), x.device, windows.arguments() | arguments | {
             "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride())
         }, constants | {"WINDOWS": name, "COMPUTE": COMPUTE[x.dtype]})
@@ -244,16 +249,16 @@ def _average_pool_gradient(windows_of, name, rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"max_pool{_rank}d_with_indices", compute=_max_pool(_Strided, "strided", _rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"max_pool{_rank}d_with_indices_backward", compute=_max_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"adaptive_max_pool{_rank}d", compute=_max_pool(_by_size, "adaptive", _rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"adaptive_max_pool{_rank}d_backward", compute=_max_pool_gradient(_by_gradient, "adaptive", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"avg_pool{_rank}d", compute=_average_pool(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"avg_pool{_rank}d_backward", compute=_average_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
-    declare(Computed(name=f"_adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("functional", ), kind=KIND))
-    declare(Computed(name=f"_adaptive_avg_pool{_rank}d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", _rank), kinds=("functional", ), kind=KIND))
-    declare(Computed(name=f"adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("out", ), kind=KIND))
-declare(Computed(name="adaptive_avg_pool3d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", 3), kinds=("out", ), kind=KIND))
+    declare(OnPlanes(name=f"max_pool{_rank}d_with_indices", compute=_max_pool(_Strided, "strided", _rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"max_pool{_rank}d_with_indices_backward", compute=_max_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"adaptive_max_pool{_rank}d", compute=_max_pool(_by_size, "adaptive", _rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"adaptive_max_pool{_rank}d_backward", compute=_max_pool_gradient(_by_gradient, "adaptive", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"avg_pool{_rank}d", compute=_average_pool(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"avg_pool{_rank}d_backward", compute=_average_pool_gradient(_Strided, "strided", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"_adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("functional", ), kind=KIND))
+    declare(OnPlanes(name=f"_adaptive_avg_pool{_rank}d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", _rank), kinds=("functional", ), kind=KIND))
+    declare(OnPlanes(name=f"adaptive_avg_pool{_rank}d", compute=_average_pool(_by_size, "adaptive", _rank), kinds=("out", ), kind=KIND))
+declare(OnPlanes(name="adaptive_avg_pool3d_backward", compute=_average_pool_gradient(_by_gradient, "adaptive", 3), kinds=("out", ), kind=KIND))
 
 
 # Fractional pooling
@@ -284,8 +289,8 @@ def _random_max_pool(rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"fractional_max_pool{_rank}d", compute=_random_max_pool(_rank), kinds=OF_ONE, results=2, kind=KIND))
-    declare(Computed(name=f"fractional_max_pool{_rank}d_backward", compute=_max_pool_gradient(_Random, "random", _rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"fractional_max_pool{_rank}d", compute=_random_max_pool(_rank), kinds=OF_ONE, results=2, kind=KIND))
+    declare(OnPlanes(name=f"fractional_max_pool{_rank}d_backward", compute=_max_pool_gradient(_Random, "random", _rank), kinds=OF_ONE, kind=KIND))
 
 
 # The inverse of max pooling
@@ -321,4 +326,4 @@ def _unpool(rank):
 
 
 for _rank in (2, 3):
-    declare(Computed(name=f"max_unpool{_rank}d", compute=_unpool(_rank), kinds=OF_ONE, kind=KIND))
+    declare(OnPlanes(name=f"max_unpool{_rank}d", compute=_unpool(_rank), kinds=OF_ONE, kind=KIND))

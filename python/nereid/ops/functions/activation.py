@@ -55,13 +55,21 @@ def silu_backward(grad, x, NARROW: tl.constexpr = False):
 
 
 @nereid.jit
-def gelu(x):
-    return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))
+def gelu(x, NARROW: tl.constexpr = False):
+    if NARROW:
+        return x * narrow.normal_below(x, narrow.exp(-0.5 * x * x, True))
+    else:
+        return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))
 
 
 @nereid.jit
 def gelu_backward(grad, x, NARROW: tl.constexpr = False):
-    return grad * (0.5 * (1 + tl.erf(x * SQRT_HALF)) + x * narrow.exp(-0.5 * x * x, NARROW) * INV_SQRT_2PI)
+    density = narrow.exp(-0.5 * x * x, NARROW)
+    if NARROW:
+        below = narrow.normal_below(x, density)
+    else:
+        below = 0.5 * (1 + tl.erf(x * SQRT_HALF))
+    return grad * (below + x * density * INV_SQRT_2PI)
 
 
 @nereid.jit

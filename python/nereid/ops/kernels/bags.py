@@ -25,7 +25,7 @@ def bags_of(result, offsets, bags, count):
 
 
 @nereid.jit
-def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, count, rows, width, row_stride, column_stride, weight_stride, padding, UNIT: tl.constexpr,
+def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, count, rows, width, row_stride, column_stride, weight_stride, padding, EXIST: tl.constexpr, WHOLE: tl.constexpr, UNIT: tl.constexpr,
              MEAN: tl.constexpr, COMPUTE: tl.constexpr, BW: tl.constexpr):
     """The sum or, with MEAN, the mean of the rows of each bag. Grid: (bags, width / BW).
 
@@ -34,7 +34,8 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
     owners   the bag of each index, or None
     table    (rows, width); UNIT: its column stride is 1. Rows that do not exist are read as 0
     weights  a factor for each index, or None
-    padding  the row that does not count
+    padding  the row that does not count, or None
+    EXIST    whether all rows are known to exist; WHOLE: whether `width` is a multiple of BW
     """
     bag = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
@@ -45,13 +46,22 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
     counted = first * 0
     for p in range(first, end):
         row = tl.load(indices + p).to(tl.int64)
-        counts = row != padding
-        exists = counts & (row >= 0) & (row < rows)
-        x = tl.load(table + row * row_stride + c * step, mask=mask & exists, other=0).to(COMPUTE)
+        source = table + row * row_stride + c * step
+        counts = True if padding is None else row != padding
+        if EXIST and WHOLE and padding is None:
+            x = tl.load(source).to(COMPUTE)
+        elif EXIST and padding is None:
+            x = tl.load(source, mask=mask, other=0).to(COMPUTE)
+        else:
+            x = tl.load(source, mask=mask & counts & (row >= 0) & (row < rows), other=0).to(COMPUTE)
         if weights is not None:
             x = x * tl.load(weights + p * weight_stride).to(COMPUTE)
-        total += tl.where(counts, x, 0)
-        counted += tl.where(counts, 1, 0)
+        if padding is None:
+            total += x
+            counted += 1
+        else:
+            total += tl.where(counts, x, 0)
+            counted += tl.where(counts, 1, 0)
         if owners is not None:
             tl.store(owners + p, bag.to(owners.dtype.element_ty))
     if MEAN:

@@ -69,8 +69,20 @@ def embedding(result, table, indices, count, width, row_stride, column_stride, r
 
 
 @nereid.jit
-def embedding_gradient(result, gradient, indices, order, count, width, padding, BY_COUNT: tl.constexpr, COMPUTE: tl.constexpr, BW: tl.constexpr):
-    """Adds the rows of `gradient` that belong to one row of `result`, in the order of their places, without atomics.
+def embedding_lines(result, table, indices, count, width, row_stride, column_stride, share, UNIT: tl.constexpr, BW: tl.constexpr):
+    """`embedding` row by row, for CPUs, which copy rows faster than blocks of several; all indices exist. Grid: (count / share, width / BW)."""
+    begin = tl.program_id(0).to(tl.int64) * share
+    c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
+    inside = c < width
+    step = 1 if UNIT else column_stride
+    for p in range(begin, tl.minimum(begin + share, count)):
+        row = table + tl.load(indices + p).to(tl.int64) * row_stride
+        tl.store(result + p * width + c, tl.load(row + c * step, mask=inside, other=0), mask=inside)
+
+
+@nereid.jit
+def embedding_gradient(result, gradient, indices, order, count, width, padding, BY_COUNT: tl.constexpr, COMPUTE: tl.constexpr, BR: tl.constexpr, BW: tl.constexpr):
+    """Adds the rows of `gradient` that belong to one row of `result`, without atomics: BR rows, in the order of their places, and their sum to that of the rows before.
 
     indices: sorted, (count); order: where each was before, (count); gradient: (count, width), contiguous; result: contiguous and full of zeros. A program
     whose index is the first of its kind adds up all of that kind. padding: the row that stays 0. BY_COUNT: divide by how many there are.
@@ -84,13 +96,23 @@ def embedding_gradient(result, gradient, indices, order, count, width, padding, 
     if ((p == 0) | (before != row)) & (row != padding):
         total = tl.zeros((BW,), COMPUTE)
         place = p
-        current = row
-        while current == row:
-            total += tl.load(gradient + tl.load(order + place) * width + c, mask=mask, other=0).to(COMPUTE)
-            place += 1
-            current = tl.load(indices + tl.minimum(place, count - 1)).to(tl.int64)
-            if place >= count:
-                current = row - 1
+        if BR == 1:
+            current = row
+            while current == row:
+                total += tl.load(gradient + tl.load(order + place) * width + c, mask=mask, other=0).to(COMPUTE)
+                place += 1
+                current = tl.load(indices + tl.minimum(place, count - 1)).to(tl.int64)
+                if place >= count:
+                    current = row - 1
+        else:
+            found = tl.full((), BR, tl.int32)
+            while found == BR:
+                places = place + tl.arange(0, BR)
+                same = tl.load(indices + places, mask=places < count, other=-1).to(tl.int64) == row
+                sources = tl.load(order + places, mask=same, other=0) * width
+                total += tl.sum(tl.load(gradient + sources[:, None] + c[None, :], mask=same[:, None] & mask[None, :], other=0).to(COMPUTE), 0)
+                found = tl.sum(same.to(tl.int32), 0)
+                place += found
         if BY_COUNT:
             total = total / (place - p).to(COMPUTE)
         tl.store(result + row * width + c, total.to(result.dtype.element_ty), mask=mask)

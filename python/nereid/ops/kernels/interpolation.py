@@ -20,32 +20,33 @@ def taps(mode, absent):
 
 
 @nereid.jit
-def nearest(o, size, outputs, scale, EXACT: tl.constexpr):
-    """The input's place for the output's place `o`, in fp32 as PyTorch computes it."""
-    if EXACT:
+def nearest(o, size, outputs, scale, MODE: tl.constexpr):
+    """The input's place for the output's place `o`, in fp32 as PyTorch computes it. MODE: "exact"; "factor"; "nearest", which ignores `scale` where a size stays or doubles, as PyTorch does on CPUs."""
+    if MODE == "exact":
         at = tl.floor((o.to(tl.float32) + 0.5) * scale.to(tl.float32)).to(tl.int64)
     else:
         at = tl.floor(o.to(tl.float32) * scale.to(tl.float32)).to(tl.int64)
-        at = tl.where(outputs == size, o, tl.where(outputs == 2 * size, o // 2, at))
+        if MODE == "nearest":
+            at = tl.where(outputs == size, o, tl.where(outputs == 2 * size, o // 2, at))
     return tl.minimum(at, size - 1)
 
 
 @nereid.jit
-def nearest_in(o, size, outputs, scale, EXACT: tl.constexpr):
+def nearest_in(o, size, outputs, scale, MODE: tl.constexpr):
     """`nearest` along a dimension that is there, else `o`."""
     if scale is None:
         return o
     else:
-        return nearest(o, size, outputs, scale, EXACT)
+        return nearest(o, size, outputs, scale, MODE)
 
 
 @nereid.jit
-def upsample_nearest(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, EXACT: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
+def upsample_nearest(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
     n, c, od, oh, ow, mask = located(out_sizes, numel, LANES, BLOCK)
-    d = nearest_in(od, in_sizes[2], out_sizes[2], scale[0], EXACT)
-    h = nearest_in(oh, in_sizes[3], out_sizes[3], scale[1], EXACT)
-    w = nearest_in(ow, in_sizes[4], out_sizes[4], scale[2], EXACT)
+    d = nearest_in(od, in_sizes[2], out_sizes[2], scale[0], MODE)
+    h = nearest_in(oh, in_sizes[3], out_sizes[3], scale[1], MODE)
+    w = nearest_in(ow, in_sizes[4], out_sizes[4], scale[2], MODE)
     value = tl.load(x + offset(n, c, d, h, w, known(x_strides, 0)), mask=mask, other=0)
     tl.store(out + offset(n, c, od, oh, ow, known(out_strides, 0)), value, mask=mask)
 
@@ -102,19 +103,17 @@ def tap(o, size, outputs, scale, T: tl.constexpr, MODE: tl.constexpr, ALIGNED: t
     elif MODE == "cubic":
         low, part = cubic_place(o, size, scale, ALIGNED, COMPUTE)
         return tl.minimum(tl.maximum(low - 1 + T, 0), size - 1), cubic(part, T)
-    elif MODE == "factor":
-        return tl.minimum(tl.floor(o.to(tl.float32) * scale.to(tl.float32)).to(tl.int64), size - 1), 1.0
     else:
-        return nearest(o, size, outputs, scale, MODE == "exact"), 1.0
+        return nearest(o, size, outputs, scale, MODE), 1.0
 
 
 @nereid.jit
-def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """Interpolation by the product of the weights of all dimensions. scale: (of d, of h, of w), None for a dimension that is not there."""
     D_TAPS: tl.constexpr = taps(MODE, scale[0] is None)
     H_TAPS: tl.constexpr = taps(MODE, scale[1] is None)
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    n, c, od, oh, ow, mask = located(out_sizes, numel, None, BLOCK)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, "last" if LAST else None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_TAPS):
         d, d_weight = tap(od, in_sizes[2], out_sizes[2], scale[0], i, MODE, ALIGNED, COMPUTE)
@@ -158,10 +157,10 @@ def share_of(place, o, size, outputs, scale, MODE: tl.constexpr, ALIGNED: tl.con
 
 @nereid.jit
 def upsample_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, MODE: tl.constexpr, ALIGNED: tl.constexpr,
-                      COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                      COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many places of the output an element of the input can give to, for d, h and w."""
     in_sizes, out_sizes, gradient_strides, windows = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(windows, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     first_d = first_given(d, scale[0], MODE, ALIGNED, COMPUTE)
     first_h = first_given(h, scale[1], MODE, ALIGNED, COMPUTE)
     first_w = first_given(w, scale[2], MODE, ALIGNED, COMPUTE)

@@ -83,11 +83,11 @@ def copy_of(place, size, outputs, before, T: tl.constexpr, REFLECT: tl.constexpr
 
 
 @nereid.jit
-def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     D_COPIES: tl.constexpr = 1 if before[0] is None else 3
     H_COPIES: tl.constexpr = 1 if before[1] is None else 3
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_COPIES):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, True)
@@ -101,11 +101,11 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
 
 
 @nereid.jit
-def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """copies: at most how many there are of a place, along d, h and w. The copies of each line of w are summed first: the error of one long sum grows with
     its length, and a corner can have thousands of copies."""
     in_sizes, out_sizes, gradient_strides, copies = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(copies, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in range(copies[0]):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, False)

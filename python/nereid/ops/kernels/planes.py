@@ -56,13 +56,17 @@ def next_line(n, c, d, h, sizes):
 def located(sizes, numel, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """(n, c, d, h, w, which of them exist) of the elements of (N, C, D, H, W) that a program computes.
 
-    LANES: None for BLOCK neighbours in the order of numbers. 4 or 1 for BLOCK neighbours along w or c: only that place is a block, the others are scalars, so that there are
+    LANES: None for BLOCK neighbours in the order of numbers; "last" for the same of (N, D, H, W, C). 4 or 1 for BLOCK neighbours along w or c: only that place is a block, the others are scalars, so that there are
     divisions for each program instead of each element. CPUs have no vectors of divisions. Grid: all elements / BLOCK, or all lines of the lanes' dimension, each
     cut into blocks.
     """
     if LANES is None:
         e = numbers(numel, BLOCK)
         n, c, d, h, w = place_in(e, sizes)
+        return n, c, d, h, w, e < numel
+    elif LANES == "last":
+        e = numbers(numel, BLOCK)
+        n, d, h, w, c = place_in(e, (sizes[0], sizes[2], sizes[3], sizes[4], sizes[1]))
         return n, c, d, h, w, e < numel
     else:
         program = tl.program_id(0).to(numel.dtype)

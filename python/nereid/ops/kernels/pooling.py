@@ -24,12 +24,12 @@ def window(o, size, outputs, stride, padding, WINDOWS: tl.constexpr):
 
 @nereid.jit
 def max_pool(out, places, x, in_sizes, out_sizes, x_strides, out_strides, place_strides, numel, kernel, stride, padding, dilation, WINDOWS: tl.constexpr,
-             COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+             COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """The greatest element of each window and its place (d * H + h) * W + w; NaN is above all. *_sizes: (N, C, D, H, W); kernel, ...: (of d, of h, of w)."""
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
     x_strides = known(x_strides, 0)
     kernel, stride, padding, dilation = known(kernel, 1), known(stride, 1), known(padding, 0), known(dilation, 1)
-    n, c, od, oh, ow, mask = located(out_sizes, numel, None, BLOCK)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, "last" if LAST else None, BLOCK)
     d0, d1 = window(od, in_sizes[2], out_sizes[2], stride[0], padding[0], WINDOWS)
     h0, h1 = window(oh, in_sizes[3], out_sizes[3], stride[1], padding[1], WINDOWS)
     w0, w1 = window(ow, in_sizes[4], out_sizes[4], stride[2], padding[2], WINDOWS)
@@ -117,12 +117,12 @@ def first_window(h, size, outputs, kernel, stride, padding, dilation, WINDOWS: t
 
 @nereid.jit
 def max_pool_gradient(result, gradient, places, in_sizes, out_sizes, result_strides, gradient_strides, place_strides, numel, kernel, stride, padding, dilation, windows,
-                      WINDOWS: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                      WINDOWS: tl.constexpr, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many can contain an element, along d, h and w."""
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
     gradient_strides, place_strides = known(gradient_strides, 0), known(place_strides, 0)
     kernel, stride, padding, dilation, windows = known(kernel, 1), known(stride, 1), known(padding, 0), known(dilation, 1), known(windows, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     at = (d * in_sizes[3] + h) * in_sizes[4] + w
     first_d = first_window(d, in_sizes[2], out_sizes[2], kernel[0], stride[0], padding[0], dilation[0], WINDOWS)
     first_h = first_window(h, in_sizes[3], out_sizes[3], kernel[1], stride[1], padding[1], dilation[1], WINDOWS)
@@ -200,10 +200,10 @@ def average_pool(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, ker
 
 @nereid.jit
 def average_pool_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, kernel, stride, padding, divisor, windows,
-                          PADDED: tl.constexpr, WINDOWS: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                          PADDED: tl.constexpr, WINDOWS: tl.constexpr, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
     kernel, stride, padding, windows = known(kernel, 1), known(stride, 1), known(padding, 0), known(windows, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
     first_d = first_window(d, in_sizes[2], out_sizes[2], kernel[0], stride[0], padding[0], 1, WINDOWS)
     first_h = first_window(h, in_sizes[3], out_sizes[3], kernel[1], stride[1], padding[1], 1, WINDOWS)
     first_w = first_window(w, in_sizes[4], out_sizes[4], kernel[2], stride[2], padding[2], 1, WINDOWS)

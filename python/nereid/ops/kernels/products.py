@@ -159,7 +159,7 @@ def store_tile(out, bias, extra, parts, part, total, alpha, beta, place, row, co
 def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, outer_size, batches, tiles_of_part, out_strides, a_strides, b_strides, bias_strides,
             ACC: tl.constexpr, OPERAND: tl.constexpr, EPILOGUE: tl.constexpr, PRECISION: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr,
             OUTER: tl.constexpr, BATCH: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr,
-            IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+            IN_ORDER: tl.constexpr, BY_TILE: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of the results of all batches, parts of the summed dimensions).
 
     out, a, b         pointers; bias: a pointer or None; parts: the workspace (part, batch, m, n), contiguous, or None with one part
@@ -176,6 +176,7 @@ def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, 
                       the elements of 16 bytes
     EVEN              bits: m (1), n (2), k (4) are multiples of the tile's sizes
     IN_ORDER          tiles are read in the order of memory and transposed afterwards: for CPUs; units of GPUs take either order
+    BY_TILE           the products of a tile are added up first, and their sum then: shorter sums have smaller errors
     WIDE              places within a tile take 64 bits
     """
     tiles_m, tiles_n = tl.cdiv(m_size, BM), tl.cdiv(n_size, BN)
@@ -236,7 +237,11 @@ def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, 
             left = k_known - position * BK
             x = loaded(a_place, row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
             y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
+            if BY_TILE:
+                # From 0.0 on, the compiler would let the product begin with `total`.
+                total += multiplied(x, y, tl.full((BM, BN), -0.0, ACC), A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
+            else:
+                total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
             a_place += BK * a_k
             b_place += BK * b_k
     store_tile(out, bias, extra, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA,
