@@ -262,7 +262,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
                        clEnumValN(Specialise::Never, "never", "none"))};
   Pass::Option<OverlapStores> overlapStores{
       *this, "overlap-stores", llvm::cl::desc("how stores of divided kernels overlap"),
-      llvm::cl::init(OverlapStores::Waits),
+      llvm::cl::init(OverlapStores::Groups),
       llvm::cl::values(clEnumValN(OverlapStores::Never, "never", "not at all"),
                        clEnumValN(OverlapStores::Waits, "waits", "they wait later"),
                        clEnumValN(OverlapStores::Groups, "groups", "groups store alone"))};

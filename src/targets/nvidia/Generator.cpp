@@ -65,10 +65,8 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
                       : specialise == "never" ? gpu::Specialise::Never
                                               : gpu::Specialise::AsAsked;
-  const std::string &stores = Settings::current().overlapStores;
-  result.overlapStores = stores == "groups"  ? gpu::OverlapStores::Groups
-                         : stores == "never" ? gpu::OverlapStores::Never
-                                             : gpu::OverlapStores::Waits;
+  if (Settings::current().overlapStores == "never")
+    result.overlapStores = gpu::OverlapStores::Never;
   result.skipScaling = Settings::current().skipScaling;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
