@@ -158,10 +158,6 @@ LogicalResult LocalStoreOp::verify() {
   return tensorFitsBuffer(*this, getSrc().getType(), getBuffer().getType());
 }
 
-LogicalResult RemoteBufferOp::verify() {
-  return getType() == getBuffer().getType() ? success() : emitOpError("the type must stay");
-}
-
 //===--- asynchronous copies
 //---------------------------------------------------------------------===//
 

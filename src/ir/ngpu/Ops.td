@@ -172,14 +172,6 @@ def NGPU_ClusterRankOp : NGPU_Op<"cluster_rank", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
-def NGPU_RemoteBufferOp : NGPU_Op<"remote_buffer", [Pure]> {
-  let summary = "the buffer at the same place in another block of the cluster (mapa)";
-  let arguments = (ins NGPU_AnyBuffer:$buffer, I32:$rank);
-  let results = (outs NGPU_AnyBuffer:$result);
-  let assemblyFormat = "$buffer `of` $rank attr-dict `:` type($buffer) `->` type($result)";
-  let hasVerifier = 1;
-}
-
 //===--- asynchronous copies ----------------------------------------------------------------------------===//
 
 def NGPU_AsyncCopyOp : NGPU_Op<"async_copy", [MemoryEffects<[MemRead]>]> {
