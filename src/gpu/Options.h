@@ -34,6 +34,8 @@ struct GpuOptions {
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;
+  /// The iterations of products may be divided among the blocks of a cluster (SplitProducts.h).
+  bool splitProducts = false;
   /// Multiplications of an accumulator by factors that are all 1 for a warp are skipped
   /// (SkipScaling.h).
   bool skipScaling = false;

@@ -158,6 +158,13 @@ LogicalResult LocalStoreOp::verify() {
   return tensorFitsBuffer(*this, getSrc().getType(), getBuffer().getType());
 }
 
+LogicalResult SumBlocksOp::verify() {
+  auto kernel = (*this)->getParentOfType<func::FuncOp>();
+  return !kernel || kernel->hasAttr(splitsName)
+             ? success()
+             : emitOpError() << "is only for kernels with `" << splitsName << "`";
+}
+
 //===--- asynchronous copies
 //---------------------------------------------------------------------===//
 

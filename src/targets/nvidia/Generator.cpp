@@ -67,6 +67,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
                                               : gpu::Specialise::AsAsked;
   if (Settings::current().overlapStores == "never")
     result.overlapStores = gpu::OverlapStores::Never;
+  result.splitProducts = Settings::current().splitProducts != "never";
   result.skipScaling = Settings::current().skipScaling;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
@@ -171,6 +172,7 @@ llvm::Error Compilation::lowerTensors() {
   result->advice = std::move(report->advice);
   result->info.sharedBytes = report->sharedBytes;
   result->info.numCtas = int(report->blocks);
+  result->info.mostSplits = int(report->splits);
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }

@@ -406,6 +406,7 @@ bool emitAsync(Emitter &e, Operation *op) {
         return true;
       })
       .Case([&](ClusterRankOp op) { return e.set(op.getResult(), {e.blockRank()}), true; })
+      .Case([&](ClusterSizeOp op) { return e.set(op.getResult(), {e.clusterSize()}), true; })
       .Case([&](TensorMapOfOp op) {
         return e.set(op.getResult(), {e.tensorMap(op.getArgument())}), true;
       })

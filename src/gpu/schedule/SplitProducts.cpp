@@ -1,0 +1,275 @@
+#include "gpu/schedule/SplitProducts.h"
+
+#include "ir/ngpu/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace nereid::gpu {
+namespace {
+
+/// Blocks of a cluster that every GPU with clusters can run.
+constexpr unsigned kMostBlocks = 8;
+/// Iterations that a block has at least, while there are as many: fewer are done sooner than their
+/// sum is exchanged.
+constexpr int64_t kLeastIterations = 4;
+
+bool isZero(Value value) {
+  return matchPattern(value, m_Zero()) || matchPattern(value, m_AnyZeroFloat());
+}
+
+/// What the loop adds to a value that it carries, in every iteration the same; null: nothing of the
+/// kind.
+Value stepOf(scf::ForOp loop, unsigned number) {
+  Value carried = loop.getRegionIterArg(number);
+  Operation *next = loop.getBody()->getTerminator()->getOperand(number).getDefiningOp();
+  auto isStep = [&](Value value) {
+    return loop.isDefinedOutsideOfLoop(value) && isa<IntegerType>(getElementTypeOrSelf(value));
+  };
+  if (auto moved = dyn_cast_or_null<tile::AddPtrOp>(next))
+    return moved.getPtr() == carried && isStep(moved.getOffset()) ? moved.getOffset() : Value();
+  auto sum = dyn_cast_or_null<arith::AddIOp>(next);
+  if (!sum)
+    return {};
+  if (sum.getLhs() == carried && isStep(sum.getRhs()))
+    return sum.getRhs();
+  return sum.getRhs() == carried && isStep(sum.getLhs()) ? sum.getLhs() : Value();
+}
+
+/// Is what the loop carries there a sum of products, and used for nothing else in it?
+bool isSumOfProducts(scf::ForOp loop, unsigned number) {
+  Value carried = loop.getRegionIterArg(number);
+  auto type = dyn_cast<RankedTensorType>(carried.getType());
+  if (!type || !type.getElementType().isF32() || !isZero(loop.getInitArgs()[number]))
+    return false;
+  Value sum = loop.getBody()->getTerminator()->getOperand(number);
+  bool any = false;
+  while (auto dot = sum.getDefiningOp<tile::DotOp>()) {
+    if (!sum.hasOneUse() || dot->getBlock() != loop.getBody())
+      return false;
+    sum = dot.getC();
+    any = true;
+  }
+  return any && sum == carried && carried.hasOneUse();
+}
+
+/// Does the op leave memory as it is, whichever blocks run it and how often?
+bool onlyReads(Operation *op) {
+  return !op->walk([](Operation *each) {
+              if (auto load = dyn_cast<tile::LoadOp>(each))
+                return load.getIsVolatile() ? WalkResult::interrupt() : WalkResult::advance();
+              bool fine = isa<tile::DescLoadOp>(each) ||
+                          each->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                          isMemoryEffectFree(each);
+              return fine ? WalkResult::advance() : WalkResult::interrupt();
+            }).wasInterrupted();
+}
+
+/// Might a program notice how many blocks run it? Called functions and an author's assembly may ask
+/// for the block's number. Atomics and volatile loads may wait for another program, which then must
+/// run at the same time: clusters take more multiprocessors than the author has counted.
+bool dependsOnGrid(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return load.getIsVolatile();
+  return isa<func::CallOp, tile::InlineAsmOp, tile::ExternOp, tile::Atomic>(op);
+}
+
+class Splitter {
+public:
+  explicit Splitter(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
+
+  bool find();
+  void rewrite();
+
+private:
+  Value constant(int64_t value, Type type) {
+    return arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
+  }
+  Value times(Value step, Value count);
+  Value countIterations();
+  void divide();
+  void sum();
+
+  scf::ForOp loop;
+  OpBuilder b;
+  Location loc;
+  unsigned accumulator = 0;
+  SmallVector<Value> steps; ///< by number of what the loop carries; null for the accumulator
+  Value size, rank;         ///< of the cluster, of this block: as the loop counts
+  Value several;            ///< does more than one block have iterations?
+};
+
+bool Splitter::find() {
+  bool any = false;
+  if (loop.getUnsignedCmp() || !isa<IntegerType>(loop.getInductionVar().getType()))
+    return false;
+  for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number) {
+    if (!any && isSumOfProducts(loop, number)) {
+      any = true;
+      accumulator = number;
+      steps.push_back(Value());
+      continue;
+    }
+    steps.push_back(stepOf(loop, number));
+    if (!steps.back() || !loop.getResult(number).use_empty())
+      return false;
+  }
+  return any && onlyReads(loop);
+}
+
+/// `step`, a number or a tensor of numbers, `count` times: 64 bits wide, as pointers are, or of the
+/// type of an integer that the loop carries.
+Value Splitter::times(Value step, Value count) {
+  auto resized = [&](Value value, Type type, bool isSigned) -> Value {
+    unsigned from = value.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+    if (from == to)
+      return value;
+    if (from > to)
+      return arith::TruncIOp::create(b, loc, type, value);
+    return isSigned ? Value(arith::ExtSIOp::create(b, loc, type, value))
+                    : Value(arith::ExtUIOp::create(b, loc, type, value));
+  };
+  auto tensor = dyn_cast<RankedTensorType>(step.getType());
+  Type element = getElementTypeOrSelf(step.getType());
+  Value factor = resized(count, element, false);
+  if (tensor)
+    factor = tile::SplatOp::create(b, loc, tensor, factor);
+  return arith::MulIOp::create(b, loc, step, factor);
+}
+
+/// How often the loop runs; unsigned.
+Value Splitter::countIterations() {
+  Type type = loop.getInductionVar().getType();
+  Value lower = loop.getLowerBound(), upper = loop.getUpperBound(), step = loop.getStep();
+  Value zero = constant(0, type), one = constant(1, type);
+  // Exact as an unsigned number, whatever the bounds are.
+  Value rest = arith::SubIOp::create(b, loc, upper, lower);
+  Value steps = rest;
+  if (!matchPattern(step, m_One())) {
+    Value behindFirst = arith::SubIOp::create(b, loc, rest, one);
+    Value further = arith::DivUIOp::create(b, loc, behindFirst, step);
+    steps = arith::AddIOp::create(b, loc, further, one);
+  }
+  Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, lower, upper);
+  return arith::SelectOp::create(b, loc, any, steps, zero);
+}
+
+/// This block's iterations, and what the loop carries at the first of them.
+void Splitter::divide() {
+  Type type = loop.getInductionVar().getType();
+  Value count = countIterations();
+  Value one = constant(1, type), zero = constant(0, type);
+  // count / size, rounded up.
+  Value last = arith::SubIOp::create(b, loc, count, one);
+  Value share = arith::AddIOp::create(b, loc, arith::DivUIOp::create(b, loc, last, size), one);
+  Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, count, zero);
+  share = arith::SelectOp::create(b, loc, any, share, zero);
+  share = arith::MaxUIOp::create(b, loc, share, constant(kLeastIterations, type));
+  Value first = arith::MulIOp::create(b, loc, rank, share);
+  first = arith::MinUIOp::create(b, loc, first, count);
+  Value left = arith::SubIOp::create(b, loc, count, first);
+  Value ends = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule, left, share);
+  several = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, count, share);
+
+  auto at = [&](Value start, Value iterations) -> Value {
+    Value distance = arith::MulIOp::create(b, loc, iterations, loop.getStep());
+    return arith::AddIOp::create(b, loc, start, distance);
+  };
+  Value lower = at(loop.getLowerBound(), first);
+  Value upper = at(lower, share);
+  // The sums may be beyond the last number of the type, where they are not used.
+  Value none = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, left, zero);
+  Value bound = loop.getUpperBound();
+  loop.getLowerBoundMutable().assign(arith::SelectOp::create(b, loc, none, bound, lower));
+  loop.getUpperBoundMutable().assign(arith::SelectOp::create(b, loc, ends, bound, upper));
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    if (!step)
+      continue;
+    OpOperand &start = loop.getInitArgsMutable()[number];
+    Operation *next = loop.getBody()->getTerminator()->getOperand(number).getDefiningOp();
+    if (isa<tile::AddPtrOp>(next)) {
+      // Offsets of 32 bits may add up to more.
+      Type wide = tile::withShapeOf(b.getI64Type(), step.getType());
+      if (step.getType() != wide)
+        step = arith::ExtSIOp::create(b, loc, wide, step);
+      start.set(tile::AddPtrOp::create(b, loc, start.get(), times(step, first)));
+    } else {
+      start.set(arith::AddIOp::create(b, loc, start.get(), times(step, first)));
+    }
+  }
+}
+
+/// Behind the loop: the sum, and the rest of the program in a branch of the first block.
+void Splitter::sum() {
+  Block *body = loop->getBlock();
+  SmallVector<Operation *> rest;
+  for (Operation *op = loop->getNextNode(); op != body->getTerminator(); op = op->getNextNode())
+    rest.push_back(op);
+  b.setInsertionPointAfter(loop);
+  Value result = loop.getResult(accumulator);
+  auto choice = scf::IfOp::create(b, loc, result.getType(), several, /*withElseRegion=*/true);
+  b.setInsertionPointToStart(choice.thenBlock());
+  Value all = ngpu::SumBlocksOp::create(b, loc, result);
+  scf::YieldOp::create(b, loc, all);
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, loc, result);
+  b.setInsertionPointAfter(choice);
+  Value isFirst =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rank, constant(0, rank.getType()));
+  auto first = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
+  for (Operation *op : rest)
+    op->moveBefore(first.thenBlock()->getTerminator());
+  result.replaceUsesWithIf(choice.getResult(0),
+                           [&](OpOperand &use) { return first->isProperAncestor(use.getOwner()); });
+}
+
+void Splitter::rewrite() {
+  Type type = loop.getInductionVar().getType();
+  auto asLoopCounts = [&](Value value) -> Value {
+    unsigned bits = type.getIntOrFloatBitWidth();
+    if (bits == 32)
+      return value;
+    return bits > 32 ? Value(arith::ExtUIOp::create(b, loc, type, value))
+                     : Value(arith::TruncIOp::create(b, loc, type, value));
+  };
+  size = asLoopCounts(ngpu::ClusterSizeOp::create(b, loc));
+  rank = asLoopCounts(ngpu::ClusterRankOp::create(b, loc));
+  divide();
+  sum();
+}
+
+} // namespace
+
+void splitProducts(func::FuncOp kernel, const GpuOptions &options) {
+  if (!options.splitProducts || options.numBlocks > 1 || options.machine.maxBlocks < kMostBlocks ||
+      options.specialise == Specialise::Always || !llvm::hasSingleElement(kernel.getBody()))
+    return;
+  if (kernel
+          ->walk([](Operation *op) {
+            return dependsOnGrid(op) ? WalkResult::interrupt() : WalkResult::advance();
+          })
+          .wasInterrupted())
+    return;
+  Block &body = kernel.getBody().front();
+  for (Operation &op : body) {
+    auto loop = dyn_cast<scf::ForOp>(op);
+    bool product = op.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (loop && product) {
+      Splitter splitter(loop);
+      if (loop->hasAttr("tile.warp_specialize") || !splitter.find())
+        return;
+      splitter.rewrite();
+      kernel->setAttr(ngpu::splitsName,
+                      Builder(kernel.getContext()).getI32IntegerAttr(kMostBlocks));
+      return;
+    }
+    if (product || !onlyReads(&op))
+      return;
+  }
+}
+
+} // namespace nereid::gpu
