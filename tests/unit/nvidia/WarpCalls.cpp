@@ -135,8 +135,7 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
                ? give(kClusterBase + argument(1) * kClusterStride + argument(0) - kSharedBase)
                : fail("the cluster has no block " + Twine(argument(1)));
   case Intrinsic::cttz:
-    return give(argument(0) ? llvm::countr_zero(argument(0))
-                            : call.getType()->getIntegerBitWidth());
+    return give(llvm::countr_zero(argument(0))); // of zero it is not asked
   case Intrinsic::assume:
   case Intrinsic::lifetime_start:
   case Intrinsic::lifetime_end:
