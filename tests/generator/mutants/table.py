@@ -498,10 +498,11 @@ expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != m
 expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")
 
 SPLIT = "src/gpu/schedule/SplitProducts.cpp"
-expr("cuda", SPLIT, "first = arith::MinUIOp::create(b, loc, first, count);", "arith::MinUIOp::create(b, loc, first, count)", "first", "blocks behind the last iteration have some")
+expr("cuda", SPLIT, "arith::MinUIOp::create(b, loc, first, count);", "count", "first", "blocks behind the last iteration have some")
 expr("cuda", SPLIT, "arith::SelectOp::create(b, loc, ends, bound, upper));", "ends", "none", "the last block's iterations go on behind the end")
 expr("cuda", SPLIT, "start.set(tile::AddPtrOp::create(b, loc, start.get(), times(step, first)));", "times(step, first)", "times(step, rank)", "pointers begin one iteration further in each block")
 expr("cuda", SPLIT, "|| !isZero(loop.getInitArgs()[number]))", "!isZero(loop.getInitArgs()[number])", "false", "every block begins with the accumulator's first value")
 expr("cuda", SPLIT, "if (!steps.back() || !loop.getResult(number).use_empty())", "!loop.getResult(number).use_empty()", "false", "what the loop carries is used behind it")
 BLOCK_SUM = "src/targets/nvidia/emit/BlockSum.cpp"
-expr("cuda", BLOCK_SUM, "all = e.when(e.b.CreateICmpUGT(size, e.i32(blocks)), all,", "blocks", "2 * blocks", "the second half of the blocks is not added")
+expr("cuda", BLOCK_SUM, "for (unsigned blocks = 1; blocks < e.splits; blocks *= 2) {", "e.splits", "4u", "the second half of eight blocks is not added")
+expr("cuda", BLOCK_SUM, "e.b.CreateICmpULT(other, size)", "other", "rank", "blocks are added in turn, and then one that the cluster lacks")
