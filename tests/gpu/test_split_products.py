@@ -60,7 +60,7 @@ def assembled(ptx, tmp_path):
 @pytest.mark.parametrize("block, dtype, options", [
     ((64, 64, 64), torch.float16, {}),
     ((128, 128, 64), torch.float16, {"num_stages": 4}),
-    ((128, 256, 64), torch.float16, {"num_warps": 8, "num_stages": 3}),
+    ((128, 128, 64), torch.float16, {"num_warps": 8, "num_stages": 3}),
     ((16, 64, 128), torch.bfloat16, {"num_stages": 4}),  # the transposed product
     ((16, 32, 64), torch.float16, {"num_stages": 4}),  # mma.sync
     ((64, 64, 32), torch.float32, {}),
@@ -84,6 +84,6 @@ def test_code(block, dtype, options, tmp_path, capfd, monkeypatch):
 
 
 def test_what_is_not_divided():
-    for options in ({"target": "cuda:80"}, {"BIAS": True}, {"LOCK": True}):
+    for options in ({"target": "cuda:80"}, {"BIAS": True}, {"LOCK": True}, {"block": (128, 256, 64), "num_warps": 8}):
         kernel = compiled(**options)
         assert kernel.metadata.most_splits == 1 and "sum_blocks" not in kernel.asm["gpu"]

@@ -17,6 +17,10 @@ constexpr unsigned kMostBlocks = 8;
 /// Iterations that a block has at least, while there are as many: fewer are done sooner than their
 /// sum is exchanged.
 constexpr int64_t kLeastIterations = 4;
+/// Elements of an accumulator at most. Where programs are few, blocks of more elements would be a
+/// poor choice anyway; their exchange would take as long as many iterations, and a third of the
+/// time to compile the kernel.
+constexpr int64_t kMostElements = 128 * 128;
 
 bool isZero(Value value) {
   return matchPattern(value, m_Zero()) || matchPattern(value, m_AnyZeroFloat());
@@ -44,7 +48,8 @@ Value stepOf(scf::ForOp loop, unsigned number) {
 bool isSumOfProducts(scf::ForOp loop, unsigned number) {
   Value carried = loop.getRegionIterArg(number);
   auto type = dyn_cast<RankedTensorType>(carried.getType());
-  if (!type || !type.getElementType().isF32() || !isZero(loop.getInitArgs()[number]))
+  if (!type || !type.getElementType().isF32() || type.getNumElements() > kMostElements ||
+      !isZero(loop.getInitArgs()[number]))
     return false;
   Value sum = loop.getBody()->getTerminator()->getOperand(number);
   bool any = false;
@@ -121,8 +126,7 @@ bool Splitter::find() {
   return any && onlyReads(loop);
 }
 
-/// `step`, a number or a tensor of numbers, `count` times: 64 bits wide, as pointers are, or of the
-/// type of an integer that the loop carries.
+/// `step`, a number or a tensor of numbers, `count` times, in numbers of its type.
 Value Splitter::times(Value step, Value count) {
   auto resized = [&](Value value, Type type, bool isSigned) -> Value {
     unsigned from = value.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
@@ -192,11 +196,17 @@ void Splitter::divide() {
     OpOperand &start = loop.getInitArgsMutable()[number];
     Operation *next = loop.getBody()->getTerminator()->getOperand(number).getDefiningOp();
     if (isa<tile::AddPtrOp>(next)) {
-      // Offsets of 32 bits may add up to more.
-      Type wide = tile::withShapeOf(b.getI64Type(), step.getType());
-      if (step.getType() != wide)
-        step = arith::ExtSIOp::create(b, loc, wide, step);
-      start.set(tile::AddPtrOp::create(b, loc, start.get(), times(step, first)));
+      // Offsets of 32 bits may add up to more. Where all are the same, one is computed.
+      auto splat = step.getDefiningOp<tile::SplatOp>();
+      Value each = splat ? splat.getSrc() : step;
+      Type wide = tile::withShapeOf(b.getI64Type(), each.getType());
+      if (each.getType() != wide)
+        each = arith::ExtSIOp::create(b, loc, wide, each);
+      Value distance = times(each, first);
+      if (splat)
+        distance = tile::SplatOp::create(b, loc, tile::withShapeOf(b.getI64Type(), step.getType()),
+                                         distance);
+      start.set(tile::AddPtrOp::create(b, loc, start.get(), distance));
     } else {
       start.set(arith::AddIOp::create(b, loc, start.get(), times(step, first)));
     }

@@ -13,7 +13,8 @@
 //                                                         if first block:   store f(acc)
 //
 // The pass takes kernels with one such loop, in the kernel's outermost block:
-// - it carries one accumulator of fp32, which begins with zeros and is only added to by products;
+// - it carries one accumulator of fp32, of at most 128x128 elements, which begins with zeros and is
+// only added to by products;
 // - all else that it carries is advanced by the same amount in every iteration (pointers), and not
 //   used behind it;
 // - it reads memory, and does nothing else to it. The same holds for all before it.

@@ -500,7 +500,7 @@ expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()"
 SPLIT = "src/gpu/schedule/SplitProducts.cpp"
 expr("cuda", SPLIT, "arith::MinUIOp::create(b, loc, first, count);", "count", "first", "blocks behind the last iteration have some")
 expr("cuda", SPLIT, "arith::SelectOp::create(b, loc, ends, bound, upper));", "ends", "none", "the last block's iterations go on behind the end")
-expr("cuda", SPLIT, "start.set(tile::AddPtrOp::create(b, loc, start.get(), times(step, first)));", "times(step, first)", "times(step, rank)", "pointers begin one iteration further in each block")
+expr("cuda", SPLIT, "Value distance = times(each, first);", "first", "rank", "pointers begin one iteration further in each block")
 expr("cuda", SPLIT, "|| !isZero(loop.getInitArgs()[number]))", "!isZero(loop.getInitArgs()[number])", "false", "every block begins with the accumulator's first value")
 expr("cuda", SPLIT, "if (!steps.back() || !loop.getResult(number).use_empty())", "!loop.getResult(number).use_empty()", "false", "what the loop carries is used behind it")
 BLOCK_SUM = "src/targets/nvidia/emit/BlockSum.cpp"

@@ -27,46 +27,39 @@ public:
   Values emit() {
     Values results;
     for (unsigned first = 0; first < sum.words; first += sum.atOnce) {
-      Values piece = wordsFrom(first, std::min(sum.atOnce, sum.words - first));
+      unsigned end = std::min(4 * (first + sum.atOnce), sum.registers);
+      Values piece(own.slice(4 * first, end - 4 * first));
       e.when(e.b.CreateNot(isFirst), [&] { write(piece); });
       e.barrierOfBlocks();
-      piece = e.when(isFirst, piece, [&] { return added(piece); });
+      piece = added(piece);
       e.barrierOfBlocks();
-      for (llvm::Value *each : piece)
-        for (unsigned i = 0; i < 4 && results.size() < sum.registers; ++i)
-          results.push_back(e.b.CreateExtractElement(each, uint64_t(i)));
+      results.append(piece);
     }
     return results;
   }
 
 private:
-  Values wordsFrom(unsigned first, unsigned count) {
-    Values words;
-    for (unsigned number = first; number < first + count; ++number) {
-      llvm::Value *each = llvm::ConstantAggregateZero::get(word);
-      for (unsigned i = 0; i < 4 && 4 * number + i < sum.registers; ++i)
-        each = e.b.CreateInsertElement(each, own[4 * number + i], uint64_t(i));
-      words.push_back(each);
-    }
-    return words;
-  }
-
   llvm::Value *placeOf(llvm::Value *start, unsigned number) {
     return e.b.CreateConstInBoundsGEP1_32(e.b.getInt8Ty(), start,
                                           number * sum.threads * sum.wordBytes);
   }
 
-  void write(llvm::ArrayRef<llvm::Value *> words) {
-    for (auto [number, each] : llvm::enumerate(words))
-      e.b.CreateAlignedStore(each, placeOf(mine, number), llvm::Align(sum.wordBytes));
+  void write(llvm::ArrayRef<llvm::Value *> values) {
+    for (unsigned number = 0; 4 * number < values.size(); ++number) {
+      llvm::Value *all = llvm::PoisonValue::get(word);
+      for (auto [i, value] : llvm::enumerate(values.slice(4 * number).take_front(4)))
+        all = e.b.CreateInsertElement(all, value, uint64_t(i));
+      e.b.CreateAlignedStore(all, placeOf(mine, number), llvm::Align(sum.wordBytes));
+    }
   }
 
-  /// `words` and those of the blocks at `starts`, in order; `together` of each block are read
-  /// before the first is needed, and others not before. Unordered, the assembler would read as many
-  /// as it has registers, and the whole kernel would take more of them than its loop.
-  Values withBlocks(Values words, llvm::ArrayRef<llvm::Value *> starts, unsigned together) {
-    for (unsigned at = 0; at < words.size(); at += together) {
-      unsigned behind = std::min<unsigned>(at + together, words.size());
+  /// `values` and those of the blocks at `starts`, in order; `together` words of each block are
+  /// read before the first is needed, and others not before. Unordered, the assembler would read as
+  /// many as it has registers, and the whole kernel would take more of them than its loop.
+  Values withBlocks(Values values, llvm::ArrayRef<llvm::Value *> starts, unsigned together) {
+    unsigned words = llvm::divideCeil(values.size(), 4);
+    for (unsigned at = 0; at < words; at += together) {
+      unsigned behind = std::min(at + together, words);
       if (at)
         e.syncWarp();
       Values others;
@@ -75,57 +68,62 @@ private:
           others.push_back(
               e.b.CreateAlignedLoad(word, placeOf(start, number), llvm::Align(sum.wordBytes)));
       for (auto [i, other] : llvm::enumerate(others)) {
-        llvm::Value *&each = words[at + i % (behind - at)];
-        each = e.b.CreateFAdd(each, other);
+        unsigned first = 4 * (at + i % (behind - at));
+        for (unsigned k = 0; k < 4 && first + k < values.size(); ++k)
+          values[first + k] =
+              e.b.CreateFAdd(values[first + k], e.b.CreateExtractElement(other, uint64_t(k)));
       }
     }
-    return words;
+    return values;
   }
 
-  /// In the first block. Of small tensors several blocks are read at once, since the latency of
+  /// The first block adds. Of small tensors several blocks are read at once, since the latency of
   /// another block's memory is long; of large ones the words of a block are many enough.
-  Values added(const Values &words) {
-    constexpr unsigned small = 32;
-    return sum.registers <= small ? addedAtOnce(words) : addedInTurn(words);
+  Values added(const Values &values) {
+    constexpr unsigned small = 16;
+    return sum.registers > small ? addedInTurn(values)
+                                 : e.when(isFirst, values, [&] { return addedAtOnce(values); });
   }
 
-  Values addedAtOnce(Values words) {
+  Values addedAtOnce(Values values) {
     for (unsigned blocks = 1; blocks < e.splits; blocks *= 2) {
       auto further = [&] {
         Values starts;
         for (unsigned rank = blocks; rank < 2 * blocks; ++rank)
           starts.push_back(e.sharedOf(mine, e.i32(rank)));
-        return withBlocks(words, starts, std::max(8 / blocks, 1u));
+        return withBlocks(values, starts, std::max(8 / blocks, 1u));
       };
       // There are at least two.
-      words =
-          blocks == 1 ? further() : e.when(e.b.CreateICmpUGT(size, e.i32(blocks)), words, further);
+      values =
+          blocks == 1 ? further() : e.when(e.b.CreateICmpUGT(size, e.i32(blocks)), values, further);
     }
-    return words;
+    return values;
   }
 
-  Values addedInTurn(const Values &words) {
+  /// A loop, which the other blocks leave at once.
+  Values addedInTurn(const Values &values) {
     llvm::BasicBlock *before = e.b.GetInsertBlock(), *loop = e.block("blocks"),
-                     *after = e.block("added");
+                     *body = e.block("block"), *after = e.block("added");
+    llvm::Value *end = e.b.CreateSelect(isFirst, size, e.i32(0));
     e.b.CreateBr(loop);
     e.enter(loop);
     auto *rank = e.b.CreatePHI(e.b.getInt32Ty(), 2);
     rank->addIncoming(e.i32(1), before);
-    Values now;
-    for (llvm::Value *each : words) {
-      auto *phi = e.b.CreatePHI(word, 2);
-      phi->addIncoming(each, before);
-      now.push_back(phi);
+    Values sums;
+    for (llvm::Value *value : values) {
+      auto *phi = e.b.CreatePHI(value->getType(), 2);
+      phi->addIncoming(value, before);
+      sums.push_back(phi);
     }
-    Values next = withBlocks(now, {e.sharedOf(mine, rank)}, sum.registers <= 64 ? 8 : 4);
-    llvm::Value *other = e.b.CreateAdd(rank, e.i32(1));
-    llvm::BasicBlock *end = e.b.GetInsertBlock();
-    e.b.CreateCondBr(e.b.CreateICmpULT(other, size), loop, after);
-    rank->addIncoming(other, end);
-    for (auto [phi, each] : llvm::zip_equal(now, next))
-      llvm::cast<llvm::PHINode>(phi)->addIncoming(each, end);
+    e.b.CreateCondBr(e.b.CreateICmpULT(rank, end), body, after);
+    e.enter(body);
+    Values next = withBlocks(sums, {e.sharedOf(mine, rank)}, sum.registers <= 64 ? 8 : 4);
+    rank->addIncoming(e.b.CreateAdd(rank, e.i32(1)), e.b.GetInsertBlock());
+    for (auto [phi, value] : llvm::zip_equal(sums, next))
+      llvm::cast<llvm::PHINode>(phi)->addIncoming(value, e.b.GetInsertBlock());
+    e.b.CreateBr(loop);
     e.enter(after);
-    return next;
+    return sums;
   }
 
   Emitter &e;
