@@ -50,7 +50,7 @@ def test_facts_of_a_product():
 def test_blocks_that_share_a_product():
     """On GPUs with clusters, and not where the setting forbids it."""
     arguments = ["explain", SEED, "--kernel", "matmul_full_kernel", "--signature", MATMUL.format("fp16", 64, 64, 64), "--target"]
-    text = "up to 8 blocks share the iterations of a program's product"
+    text = "up to 4 blocks share the iterations of a program's product"
     assert text in nereid(*arguments, "cuda:90").stdout
     assert text not in nereid(*arguments, "cuda:80").stdout
 

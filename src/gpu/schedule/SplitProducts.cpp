@@ -7,20 +7,34 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace nereid::gpu {
 namespace {
 
-/// Blocks of a cluster that every GPU with clusters can run.
-constexpr unsigned kMostBlocks = 8;
-/// Iterations that a block has at least, while there are as many: fewer are done sooner than their
-/// sum is exchanged.
-constexpr int64_t kLeastIterations = 4;
 /// Elements of an accumulator at most. Where programs are few, blocks of more elements would be a
-/// poor choice anyway; their exchange would take as long as many iterations, and a third of the
-/// time to compile the kernel.
+/// poor choice anyway, and their exchange would take a third of the time to compile the kernel.
 constexpr int64_t kMostElements = 128 * 128;
+
+// What an exchange costs, in iterations of a loop (0.2 to 0.35 us), as measured (docs/clusters.md):
+// starting a cluster and meeting twice, and reading the accumulator of one block, by elements. A
+// quarter more, because the blocks also share the bandwidth of memory.
+constexpr double kMeeting = 4.5, kElementsAnIteration = 1350, kMargin = 1.25;
+
+/// Blocks of a cluster at most, of those that every GPU with clusters can run, for an accumulator
+/// of so many elements. With n iterations the best number is about the root of n over the cost of
+/// reading one accumulator; n is about 100 where it matters.
+unsigned mostBlocks(int64_t elements) {
+  return elements <= 2048 ? 8 : elements <= 8192 ? 4 : 2;
+}
+
+/// Iterations from which on so many blocks are faster than one.
+int64_t leastIterations(unsigned blocks, int64_t elements) {
+  double exchange = kMeeting + (blocks - 1) * double(elements) / kElementsAnIteration;
+  return int64_t(std::ceil(kMargin * exchange * blocks / (blocks - 1)));
+}
 
 bool isZero(Value value) {
   return matchPattern(value, m_Zero()) || matchPattern(value, m_AnyZeroFloat());
@@ -89,6 +103,7 @@ public:
 
   bool find();
   void rewrite();
+  unsigned blocksAtMost() const { return mostBlocks(elements); }
 
 private:
   Value constant(int64_t value, Type type) {
@@ -96,6 +111,7 @@ private:
   }
   Value times(Value step, Value count);
   Value countIterations();
+  Value isWorthIt(Value count);
   void divide();
   void sum();
 
@@ -103,6 +119,7 @@ private:
   OpBuilder b;
   Location loc;
   unsigned accumulator = 0;
+  int64_t elements = 0;     ///< of the accumulator
   SmallVector<Value> steps; ///< by number of what the loop carries; null for the accumulator
   Value size, rank;         ///< of the cluster, of this block: as the loop counts
   Value several;            ///< does more than one block have iterations?
@@ -110,12 +127,14 @@ private:
 
 bool Splitter::find() {
   bool any = false;
-  if (loop.getUnsignedCmp() || !isa<IntegerType>(loop.getInductionVar().getType()))
+  auto counter = dyn_cast<IntegerType>(loop.getInductionVar().getType());
+  if (loop.getUnsignedCmp() || !counter || counter.getWidth() < 8)
     return false;
   for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number) {
     if (!any && isSumOfProducts(loop, number)) {
       any = true;
       accumulator = number;
+      elements = cast<RankedTensorType>(loop.getResult(number).getType()).getNumElements();
       steps.push_back(Value());
       continue;
     }
@@ -162,22 +181,48 @@ Value Splitter::countIterations() {
   return arith::SelectOp::create(b, loc, any, steps, zero);
 }
 
+/// Are `count` iterations enough for a cluster of this size?
+Value Splitter::isWorthIt(Value count) {
+  Type type = count.getType();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  Value least;
+  for (unsigned blocks = blocksAtMost(); blocks > 1; blocks /= 2) {
+    // Beyond the numbers of a narrow type there are none.
+    int64_t number = leastIterations(blocks, elements);
+    if (bits < 63)
+      number = std::min(number, (int64_t(1) << bits) - 1);
+    Value its = constant(number, type);
+    if (!least) {
+      least = its;
+      continue;
+    }
+    Value isSize =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size, constant(blocks, type));
+    least = arith::SelectOp::create(b, loc, isSize, its, least);
+  }
+  Value enough = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, count, least);
+  Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, size, constant(1, type));
+  return arith::AndIOp::create(b, loc, any, enough);
+}
+
 /// This block's iterations, and what the loop carries at the first of them.
 void Splitter::divide() {
   Type type = loop.getInductionVar().getType();
   Value count = countIterations();
   Value one = constant(1, type), zero = constant(0, type);
-  // count / size, rounded up.
+  several = isWorthIt(count);
+  // count / size, rounded up. Of 1, 2, 4 and 8 the half less the eighth is the logarithm.
+  auto shifted = [&](Value value, Value by) -> Value {
+    return arith::ShRUIOp::create(b, loc, value, by);
+  };
+  Value bits = arith::SubIOp::create(b, loc, shifted(size, one), shifted(size, constant(3, type)));
   Value last = arith::SubIOp::create(b, loc, count, one);
-  Value share = arith::AddIOp::create(b, loc, arith::DivUIOp::create(b, loc, last, size), one);
-  Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, count, zero);
-  share = arith::SelectOp::create(b, loc, any, share, zero);
-  share = arith::MaxUIOp::create(b, loc, share, constant(kLeastIterations, type));
+  Value share = arith::AddIOp::create(b, loc, shifted(last, bits), one);
+  share = arith::SelectOp::create(b, loc, several, share, count);
   Value first = arith::MulIOp::create(b, loc, rank, share);
   first = arith::MinUIOp::create(b, loc, first, count);
   Value left = arith::SubIOp::create(b, loc, count, first);
   Value ends = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule, left, share);
-  several = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, count, share);
 
   auto at = [&](Value start, Value iterations) -> Value {
     Value distance = arith::MulIOp::create(b, loc, iterations, loop.getStep());
@@ -255,8 +300,9 @@ void Splitter::rewrite() {
 } // namespace
 
 void splitProducts(func::FuncOp kernel, const GpuOptions &options) {
-  if (!options.splitProducts || options.numBlocks > 1 || options.machine.maxBlocks < kMostBlocks ||
-      options.specialise == Specialise::Always || !llvm::hasSingleElement(kernel.getBody()))
+  if (!options.splitProducts || options.numBlocks > 1 ||
+      options.machine.maxBlocks < mostBlocks(1) || options.specialise == Specialise::Always ||
+      !llvm::hasSingleElement(kernel.getBody()))
     return;
   if (kernel
           ->walk([](Operation *op) {
@@ -273,8 +319,9 @@ void splitProducts(func::FuncOp kernel, const GpuOptions &options) {
       if (loop->hasAttr("tile.warp_specialize") || !splitter.find())
         return;
       splitter.rewrite();
-      kernel->setAttr(ngpu::splitsName,
-                      Builder(kernel.getContext()).getI32IntegerAttr(kMostBlocks));
+      kernel->setAttr(
+          ngpu::splitsName,
+          Builder(kernel.getContext()).getI32IntegerAttr(int32_t(splitter.blocksAtMost())));
       return;
     }
     if (product || !onlyReads(&op))

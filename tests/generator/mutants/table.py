@@ -501,8 +501,8 @@ SPLIT = "src/gpu/schedule/SplitProducts.cpp"
 expr("cuda", SPLIT, "arith::MinUIOp::create(b, loc, first, count);", "count", "first", "blocks behind the last iteration have some")
 expr("cuda", SPLIT, "arith::SelectOp::create(b, loc, ends, bound, upper));", "ends", "none", "the last block's iterations go on behind the end")
 expr("cuda", SPLIT, "Value distance = times(each, first);", "first", "rank", "pointers begin one iteration further in each block")
-expr("cuda", SPLIT, "|| !isZero(loop.getInitArgs()[number]))", "!isZero(loop.getInitArgs()[number])", "false", "every block begins with the accumulator's first value")
+expr("cuda", SPLIT, "!isZero(loop.getInitArgs()[number]))", "!isZero(loop.getInitArgs()[number])", "false", "every block begins with the accumulator's first value")
 expr("cuda", SPLIT, "if (!steps.back() || !loop.getResult(number).use_empty())", "!loop.getResult(number).use_empty()", "false", "what the loop carries is used behind it")
 BLOCK_SUM = "src/targets/nvidia/emit/BlockSum.cpp"
 expr("cuda", BLOCK_SUM, "for (unsigned blocks = 1; blocks < e.splits; blocks *= 2) {", "e.splits", "4u", "the second half of eight blocks is not added")
-expr("cuda", BLOCK_SUM, "e.b.CreateICmpULT(other, size)", "other", "rank", "blocks are added in turn, and then one that the cluster lacks")
+expr("cuda", BLOCK_SUM, "e.b.CreateSelect(isFirst, size, e.i32(0));", "size", "e.i32(2)", "of blocks that are added in turn only one is")

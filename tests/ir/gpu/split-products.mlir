@@ -5,14 +5,20 @@
 
 // Each block takes a part of the iterations, with pointers advanced to it; the first one adds and stores.
 // CHECK-LABEL: func.func @product
-// CHECK-SAME: ngpu.splits = 8 : i32
+// CHECK-SAME: ngpu.splits = 4 : i32
 // CHECK-DAG: %[[SIZE:.*]] = ngpu.cluster_size
 // CHECK-DAG: %[[RANK:.*]] = ngpu.cluster_rank
-// CHECK: %[[PART:.*]] = arith.divui %{{.*}}, %[[SIZE]]
-// CHECK: %[[SHARE:.*]] = arith.maxui
+// CHECK: %[[COUNT:.*]] = arith.select
+// CHECK: %[[LEAST:.*]] = arith.select %{{.*}}, %c19_i32, %c23_i32
+// CHECK: %[[ENOUGH:.*]] = arith.cmpi uge, %[[COUNT]], %[[LEAST]]
+// CHECK: %[[NOTALONE:.*]] = arith.cmpi ne, %[[SIZE]]
+// CHECK: %[[SEVERAL:.*]] = arith.andi %[[NOTALONE]], %[[ENOUGH]]
+// CHECK: arith.shrui %[[SIZE]]
+// CHECK: arith.shrui %[[SIZE]]
+// CHECK: arith.shrui
+// CHECK: %[[SHARE:.*]] = arith.select %[[SEVERAL]], %{{.*}}, %[[COUNT]]
 // CHECK: %[[BEFORE:.*]] = arith.muli %[[RANK]], %[[SHARE]]
 // CHECK: %[[FIRST:.*]] = arith.minui %[[BEFORE]]
-// CHECK: %[[SEVERAL:.*]] = arith.cmpi ugt, %{{.*}}, %[[SHARE]]
 // CHECK: %[[LOWER:.*]] = arith.select
 // CHECK: %[[UPPER:.*]] = arith.select
 // CHECK: %[[WIDE:.*]] = arith.extsi %{{.*}} : tensor<64x64xi32> to tensor<64x64xi64>
