@@ -52,7 +52,7 @@ def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3),
                   ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3), ("persistent", (128, 128, 64), 8, 4)]
 # Divided, by how stores overlap with the next tile (NEREID_OVERLAP_STORES), and not divided.
-MODES = {"always": "never", "waits": "waits", "groups": "groups", "never": ""}
+MODES = {"always": "never", "groups": "groups", "never": ""}
 
 
 def name_of(configuration, mode):

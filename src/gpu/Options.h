@@ -22,7 +22,8 @@ struct Concessions {
 enum class Specialise : uint8_t { AsAsked, Always, Never };
 
 /// How stores by the copy engine in divided kernels overlap with what follows: not at all; their
-/// buffers are waited for when they are used again; each group of four warps stores for itself.
+/// buffers are waited for when they are used again; each group of four warps also stores for itself
+/// where it can.
 enum class OverlapStores : uint8_t { Never, Waits, Groups };
 
 /// Where multiplications of an accumulator by factors that are all 1 are left out (SkipScaling.h).
@@ -35,7 +36,9 @@ struct GpuOptions {
   int numBlocks = 1;    ///< that run a program together, as a cluster; a power of two
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
-  OverlapStores overlapStores = OverlapStores::Waits;
+  OverlapStores overlapStores = OverlapStores::Groups;
+  /// The iterations of products may be divided among the blocks of a cluster (SplitProducts.h).
+  bool splitProducts = false;
   SkipScaling skipScaling = SkipScaling::Divided;
   /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
   /// for kernels with a loop that is divided.

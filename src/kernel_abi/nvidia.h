@@ -9,6 +9,8 @@
 //
 // A launch has numWarps * 32 threads a block along x, `numCtas` blocks a cluster, `sharedBytes`
 // bytes of dynamic shared memory; the grid is that of the launch, its x multiplied by numCtas.
+// Where `mostSplits` is more than 1, numCtas is 1 and a launch may choose clusters of 2, 4, ... up
+// to mostSplits blocks instead.
 #pragma once
 
 #include "kernel_abi/TensorMapPlan.h"
@@ -24,6 +26,7 @@ struct LaunchInfo {
   bool archSpecific = false; ///< compiled for sm_90a: runs on no other architecture
   int numWarps = 4;
   int numCtas = 1;
+  int mostSplits = 1;
   int64_t sharedBytes = 0;        ///< dynamic shared memory of a block
   int64_t globalScratchBytes = 0; ///< global memory of a program
   int64_t globalScratchAlign = 128;

@@ -148,6 +148,10 @@ void Writer::head() {
                   bound("blocks"), bound("blocks_by_registers"), bound("blocks_by_shared"),
                   bound("blocks_by_warps"), bound("blocks_by_places")));
     }
+    if (int64_t most = metadata ? numberOf(*metadata, "most_splits") : 1; most > 1)
+      row("cluster", formatv("up to {0} blocks share the iterations of a program's product, where "
+                             "programs leave multiprocessors idle",
+                             most));
   } else {
     row("vectors", textOf(used, "instructions"));
     row("scratch memory", formatv("{0} bytes a thread", numberOf(used, "scratch_bytes")));

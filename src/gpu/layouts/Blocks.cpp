@@ -2,7 +2,6 @@
 
 #include "gpu/layouts/AxisPlan.h"
 #include "gpu/layouts/Rearrange.h"
-#include "ir/ngpu/Dialect.h"
 #include "ir/tile/Combiner.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -30,6 +29,19 @@ bool keepsBlocks(const LinearLayout &from, const LinearLayout &to, unsigned warp
                  unsigned blocks) {
   return blocks == 1 || locateKeeping(withBlockAxis(from, warps, blocks),
                                       withBlockAxis(to, warps, blocks), {Axis::Block});
+}
+
+/// Shared memory that a sum of the blocks' tensors takes at most, where that is a word of every
+/// thread or more: rings of loops are larger, and have ended.
+static constexpr unsigned kMostSumBytes = 32768;
+
+BlockSum blockSumOf(ngpu::SumBlocksOp op) {
+  BlockSum sum;
+  sum.registers = ngpu::registerCount(cast<RankedTensorType>(op.getType()));
+  sum.words = llvm::divideCeil(sum.registers, 4);
+  sum.threads = ngpu::laneCount(op) * ngpu::warpCount(op);
+  sum.atOnce = std::clamp(kMostSumBytes / (sum.threads * BlockSum::wordBytes), 1u, sum.words);
+  return sum;
 }
 
 bool crossesBlocks(Operation *op) {

@@ -8,6 +8,7 @@
 // shared memory of every block that reads them, meets the other blocks at a barrier of the cluster
 // and then reads its own shared memory; no block reads another one's.
 #pragma once
+#include "ir/ngpu/Dialect.h"
 #include "layout/LinearLayout.h"
 
 #include "mlir/IR/Operation.h"
@@ -22,5 +23,14 @@ bool keepsBlocks(const layout::LinearLayout &from, const layout::LinearLayout &t
 /// Whether `op`, which exchanges elements through shared memory, does so between blocks. False
 /// where one block runs a program.
 bool crossesBlocks(mlir::Operation *op);
+
+/// How an `ngpu.sum_blocks` goes through shared memory: each thread's registers in words of four,
+/// `atOnce` of `words` at a time, those of all `threads` one after the other.
+struct BlockSum {
+  static constexpr unsigned wordBytes = 16;
+  unsigned registers, words, atOnce, threads;
+  unsigned bytes() const { return atOnce * threads * wordBytes; }
+};
+BlockSum blockSumOf(ngpu::SumBlocksOp op);
 
 } // namespace nereid::gpu

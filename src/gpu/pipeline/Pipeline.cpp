@@ -7,6 +7,7 @@
 #include "gpu/pipeline/OneBlock.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/SkipScaling.h"
+#include "gpu/schedule/SplitProducts.h"
 #include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
@@ -89,6 +90,12 @@ constexpr Step steps[] = {
        if (!plans)
          return plans.takeError();
        state.report.tensorMaps = std::move(*plans);
+       return llvm::Error::success();
+     }},
+    // While a product is one op that adds to its accumulator.
+    {"split-products", "divide the iterations of products among the blocks of a cluster",
+     [](State &state) -> llvm::Error {
+       splitProducts(state.kernel, state.options);
        return llvm::Error::success();
      }},
     // Before layouts are chosen for the units that compute the dots.
@@ -214,6 +221,7 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   if (!report)
     return report;
   report->blocks = unsigned(chosen.numBlocks);
+  report->splits = ngpu::splitCount(kernelOf(module));
   if (whyOneBlock)
     report->advice.insert(report->advice.begin(), std::move(*whyOneBlock));
   return report;
@@ -244,6 +252,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.specialise = specialise;
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
+    options.splitProducts = splitProducts;
     options.verify = true;
     return options;
   }
@@ -262,7 +271,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
                        clEnumValN(Specialise::Never, "never", "none"))};
   Pass::Option<OverlapStores> overlapStores{
       *this, "overlap-stores", llvm::cl::desc("how stores of divided kernels overlap"),
-      llvm::cl::init(OverlapStores::Waits),
+      llvm::cl::init(OverlapStores::Groups),
       llvm::cl::values(clEnumValN(OverlapStores::Never, "never", "not at all"),
                        clEnumValN(OverlapStores::Waits, "waits", "they wait later"),
                        clEnumValN(OverlapStores::Groups, "groups", "groups store alone"))};
@@ -272,6 +281,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(SkipScaling::Divided, "divided", "in divided loops"),
                        clEnumValN(SkipScaling::Always, "always", "in all loops"),
                        clEnumValN(SkipScaling::Never, "never", "nowhere"))};
+  Pass::Option<bool> splitProducts{
+      *this, "split", llvm::cl::desc("divide the iterations of products among blocks of a cluster"),
+      llvm::cl::init(false)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

@@ -13,6 +13,7 @@
 #include "gpu/Passes.h"
 #include "gpu/explain/Explain.h"
 #include "gpu/layouts/AxisPlan.h"
+#include "gpu/layouts/Blocks.h"
 #include "gpu/layouts/Rearrange.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "gpu/shared/BufferUses.h"
@@ -46,6 +47,8 @@ unsigned scratchBytes(Operation *op) {
     auto from = cast<RankedTensorType>(convert.getSrc().getType());
     return splitConversion(convert).from.elements() * tile::sizeInBytes(from.getElementType());
   }
+  if (auto sum = dyn_cast<ngpu::SumBlocksOp>(op))
+    return blockSumOf(sum).bytes();
   if (auto atomic = dyn_cast<tile::Atomic>(op)) {
     // The result of the thread that does the operation, for those that hold copies.
     Value result = atomic.getSeen();

@@ -68,7 +68,7 @@ bool BufferUses::visit(Operation *op) {
           }
         }
       })
-      .Case<ngpu::SubviewOp, ngpu::TransBufferOp, ngpu::ReshapeBufferOp, ngpu::RemoteBufferOp>(
+      .Case<ngpu::SubviewOp, ngpu::TransBufferOp, ngpu::ReshapeBufferOp>(
           [&](auto view) { changed |= flow(view.getBuffer(), view.getResult()); })
       .Case([&](ngpu::WgmmaWaitOp wait) { flowAll(wait.getValues(), wait.getResults()); })
       .Case([&](arith::SelectOp select) {

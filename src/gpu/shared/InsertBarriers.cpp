@@ -356,7 +356,7 @@ void Barriers::visitAccess(Operation *op, State &state) {
         state.bulkReads.add(reads);
       })
       .Case<tile::ReduceOp, tile::ScanOp, tile::Atomic, tile::ExchangeOp, tile::SliceOp,
-            tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
+            tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp, ngpu::SumBlocksOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
         Interval scratch = scratchOf(op);
         if (scratch.begin == scratch.end)

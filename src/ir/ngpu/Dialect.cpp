@@ -251,8 +251,8 @@ constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   constexpr StringLiteral ofFunctions[] = {
-      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",    "ngpu.sm",
-      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps"};
+      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",     "ngpu.sm",
+      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps", splitsName};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))
@@ -326,6 +326,11 @@ unsigned blockCount(Operation *op) {
     if (auto attr = op->getAttrOfType<IntegerAttr>("ngpu.num_blocks"))
       return attr.getInt();
   return 1;
+}
+
+unsigned splitCount(Operation *kernel) {
+  auto attr = kernel->getAttrOfType<IntegerAttr>(splitsName);
+  return attr ? attr.getInt() : 1;
 }
 
 unsigned laneCount(Operation *op) {

@@ -62,6 +62,11 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 unsigned warpCount(mlir::Operation *op);
 /// `ngpu.num_blocks` of the kernel around `op`: blocks that run one program, a power of two.
 unsigned blockCount(mlir::Operation *op);
+/// Of a kernel whose programs a cluster of any number of blocks runs, up to this one
+/// (`sum_blocks`).
+constexpr llvm::StringLiteral splitsName = "ngpu.splits";
+/// The number; 1 where it is missing.
+unsigned splitCount(mlir::Operation *kernel);
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

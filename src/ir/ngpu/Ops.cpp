@@ -158,8 +158,11 @@ LogicalResult LocalStoreOp::verify() {
   return tensorFitsBuffer(*this, getSrc().getType(), getBuffer().getType());
 }
 
-LogicalResult RemoteBufferOp::verify() {
-  return getType() == getBuffer().getType() ? success() : emitOpError("the type must stay");
+LogicalResult SumBlocksOp::verify() {
+  auto kernel = (*this)->getParentOfType<func::FuncOp>();
+  return !kernel || kernel->hasAttr(splitsName)
+             ? success()
+             : emitOpError() << "is only for kernels with `" << splitsName << "`";
 }
 
 //===--- asynchronous copies

@@ -172,11 +172,22 @@ def NGPU_ClusterRankOp : NGPU_Op<"cluster_rank", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
-def NGPU_RemoteBufferOp : NGPU_Op<"remote_buffer", [Pure]> {
-  let summary = "the buffer at the same place in another block of the cluster (mapa)";
-  let arguments = (ins NGPU_AnyBuffer:$buffer, I32:$rank);
-  let results = (outs NGPU_AnyBuffer:$result);
-  let assemblyFormat = "$buffer `of` $rank attr-dict `:` type($buffer) `->` type($result)";
+def NGPU_ClusterSizeOp : NGPU_Op<"cluster_size", [Pure]> {
+  let summary = "the number of blocks of this block's cluster, which the launcher has chosen: a power of two";
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_SumBlocksOp : NGPU_Op<"sum_blocks", [Elementwise, AllTypesMatch<["src", "result"]>,
+    MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "the first block of the cluster adds the tensors that all of its blocks have there";
+  let description = [{
+    Element by element, in the order of the blocks. All blocks of a cluster of two or more come to it together. The result of the other
+    blocks has no meaning. Only in a kernel with `ngpu.splits`.
+  }];
+  let arguments = (ins Tile_TensorOf<[F32]>:$src);
+  let results = (outs Tile_TensorOf<[F32]>:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src)";
   let hasVerifier = 1;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/devices/cuda.h"
 
+#include "explain/Occupancy.h"
 #include "kernel_abi/nvidia.h"
 #include "runtime/compile.h"
 #include "runtime/devices/arguments.h"
@@ -7,6 +8,7 @@
 #include "runtime/devices/device.h"
 #include "runtime/devices/tensor_maps.h"
 #include "runtime/request.h"
+#include "support/settings.h"
 
 #include <mutex>
 #include <optional>
@@ -115,6 +117,16 @@ ErrorPtr outOfResources(const nrd_kernel &kernel, const char *what, int64_t requ
   return resourceError(what, required, limit, kernel.name, configurationText(kernel.request));
 }
 
+/// Blocks that a multiprocessor is to have before programs are no longer divided among blocks.
+unsigned blocksToFill(const DeviceInfo &gpu, const CudaCode::OnDevice &there) {
+  auto multiprocessor = explain::multiprocessorOf(gpu.arch);
+  if (Settings::current().splitProducts != "full" || !multiprocessor)
+    return 1;
+  explain::BlockNeeds needs{int(there.threads), there.registers,
+                            int(there.sharedBytes) + there.staticShared};
+  return std::clamp(explain::occupancyOf(*multiprocessor, needs).blocks, 1, 2);
+}
+
 ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, int device,
                                  OnDevice *&out) {
   const DeviceInfo *gpu;
@@ -140,9 +152,12 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   there.threads = unsigned(info.numWarps) * 32;
   there.sharedBytes = unsigned(info.sharedBytes);
   there.blocks = unsigned(info.numCtas);
+  if (!kernel.request.options.cooperative && !kernel.request.options.pdl)
+    there.mostSplits = unsigned(info.mostSplits);
   there.name = name;
   there.needsExtras = kernel.request.options.cooperative || kernel.request.options.pdl ||
-                      info.numCtas > 1 || !info.tensorMaps.empty() || info.globalScratchBytes;
+                      info.numCtas > 1 || there.mostSplits > 1 || !info.tensorMaps.empty() ||
+                      info.globalScratchBytes;
   there.currentContext = cuda.cuCtxGetCurrent;
   there.launchKernel = cuda.cuLaunchKernel;
 
@@ -158,6 +173,8 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     return isSticky(result) ? callError(cuda, result, "load")
                             : makeError(NRD_ERROR_RUNTIME, "", diag::CudaLoadFailed, kernel.name,
                                         cuda.describe(result));
+  if (there.mostSplits > 1)
+    there.splitRoom = unsigned(gpu->multiprocessors) * blocksToFill(*gpu, there);
   if (info.sharedBytes + there.staticShared > gpu->maxShared)
     return outOfResources(kernel, "shared memory", info.sharedBytes + there.staticShared,
                           gpu->maxShared);
@@ -208,6 +225,7 @@ public:
     out["warp_size"] = 32;
     out["num_warps"] = info.numWarps;
     out["num_ctas"] = info.numCtas;
+    out["most_splits"] = info.mostSplits;
     out["num_stages"] = options.numStages;
     out["maxnreg"] = options.maxRegisters ? llvm::json::Value(options.maxRegisters) : nullptr;
     out["shared"] = info.sharedBytes;
@@ -309,16 +327,25 @@ struct Extras {
   }
 };
 
+/// The blocks of a cluster that runs a program: where there may be several, as many as fill the
+/// device with the programs of the grid.
+unsigned blocksOfProgram(const Ready &ready, int64_t programs) {
+  unsigned blocks = ready.blocks;
+  while (blocks < ready.mostSplits && programs * blocks * 2 <= ready.splitRoom)
+    blocks *= 2;
+  return blocks;
+}
+
 ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
-                    TensorMapCache &maps, int64_t programs, Stream stream, const Slots &slots,
-                    Extras &out) {
+                    TensorMapCache &maps, int64_t programs, unsigned blocks, Stream stream,
+                    const Slots &slots, Extras &out) {
   if (kernel.request.options.cooperative)
     out.add(LaunchAttribute::Cooperative).flag = 1;
   if (kernel.request.options.pdl)
     out.add(LaunchAttribute::ProgrammaticSerialization).flag = 1;
-  if (info.numCtas > 1) {
+  if (blocks > 1) {
     LaunchAttribute &cluster = out.add(LaunchAttribute::ClusterDimension);
-    cluster.cluster[0] = unsigned(info.numCtas);
+    cluster.cluster[0] = blocks;
     cluster.cluster[1] = cluster.cluster[2] = 1;
   }
   if (!info.tensorMaps.empty())
@@ -347,9 +374,10 @@ ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const 
   }
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
+  unsigned blocks = blocksOfProgram(ready, programs);
   Extras extras;
   if (ErrorPtr error =
-          makeExtras(driver, kernel, code.info, code.maps, programs, stream, slots, extras))
+          makeExtras(driver, kernel, code.info, code.maps, programs, blocks, stream, slots, extras))
     return error;
   slots.push_back(extras.scratch);
   slots.push_back(0); // profile scratch
@@ -358,7 +386,7 @@ ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const 
     params.push_back(&slot);
   for (TensorMap &map : extras.maps)
     params.push_back(&map);
-  unsigned x = launch.grid[0] * ready.blocks;
+  unsigned x = launch.grid[0] * blocks;
   if (extras.attributeCount) {
     LaunchConfig config{{x, launch.grid[1], launch.grid[2]},
                         {ready.threads, 1, 1},

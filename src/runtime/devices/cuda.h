@@ -69,6 +69,8 @@ struct alignas(64) Ready : ReadyKernel {
   const std::string *name = nullptr;     ///< for `noteLaunch`
   unsigned threads = 0, sharedBytes = 0; ///< of a block
   unsigned blocks = 1;                   ///< of a program: those of a cluster
+  unsigned mostSplits = 1;               ///< of a program, if the launch may choose how many
+  unsigned splitRoom = 0;                ///< blocks of a whole grid that are then started at most
   bool needsExtras = false;              ///< a launch takes more than grid and parameters
 };
 

@@ -129,6 +129,7 @@ ErrorPtr cuda::deviceInfo(const Driver &driver, int device, const DeviceInfo *&o
     info.arch = attributeOf(driver, ComputeCapabilityMajor, device) * 10 +
                 attributeOf(driver, ComputeCapabilityMinor, device);
     info.maxShared = attributeOf(driver, MaxSharedPerBlockOptin, device);
+    info.multiprocessors = attributeOf(driver, MultiprocessorCount, device);
     for (int axis = 0; axis < 3; ++axis)
       info.maxGrid[axis] = attributeOf(driver, MaxGridX + axis, device);
     char name[256] = "unknown GPU";

@@ -12,8 +12,9 @@ namespace nereid::runtime::cuda {
 
 /// What is known of a device for the life of the process.
 struct DeviceInfo {
-  int arch = 0;            ///< 90
-  int maxShared = 0;       ///< bytes of shared memory that a block can have
+  int arch = 0;      ///< 90
+  int maxShared = 0; ///< bytes of shared memory that a block can have
+  int multiprocessors = 0;
   int64_t maxGrid[3] = {}; ///< programs along each axis
   std::string name;
   /// By the names that Triton gives them.

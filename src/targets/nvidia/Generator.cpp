@@ -65,10 +65,10 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
                       : specialise == "never" ? gpu::Specialise::Never
                                               : gpu::Specialise::AsAsked;
-  const std::string &stores = Settings::current().overlapStores;
-  result.overlapStores = stores == "groups"  ? gpu::OverlapStores::Groups
-                         : stores == "never" ? gpu::OverlapStores::Never
-                                             : gpu::OverlapStores::Waits;
+  if (Settings::current().overlapStores == "never")
+    result.overlapStores = gpu::OverlapStores::Never;
+  const std::string &split = Settings::current().splitProducts;
+  result.splitProducts = split == "idle" || split == "full";
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
                        : scaling == "never" ? gpu::SkipScaling::Never
@@ -176,6 +176,7 @@ llvm::Error Compilation::lowerTensors() {
   result->advice = std::move(report->advice);
   result->info.sharedBytes = report->sharedBytes;
   result->info.numCtas = int(report->blocks);
+  result->info.mostSplits = int(report->splits);
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }

@@ -48,6 +48,7 @@ void saveLaunchInfo(const LaunchInfo &info, ByteWriter &out) {
   out.flag(info.archSpecific);
   out.number(int32_t(info.numWarps));
   out.number(int32_t(info.numCtas));
+  out.number(int32_t(info.mostSplits));
   for (int64_t number : {info.sharedBytes, info.globalScratchBytes, info.globalScratchAlign})
     out.number(number);
   out.list(info.tensorMaps, [&](const TensorMapPlan &plan) {
@@ -72,6 +73,7 @@ void restoreLaunchInfo(LaunchInfo &info, ByteReader &in) {
   info.archSpecific = in.flag();
   info.numWarps = in.number<int32_t>();
   info.numCtas = in.number<int32_t>();
+  info.mostSplits = in.number<int32_t>();
   for (int64_t *number : {&info.sharedBytes, &info.globalScratchBytes, &info.globalScratchAlign})
     *number = in.number<int64_t>();
   in.list([&] {

@@ -496,3 +496,13 @@ expr("gradients", OWNERSHIP, "(i < 0 || (visit(loop.getInitArgs()[i]) && visit(l
 expr("gradients", ONLINE, "if (dims[reduce.getAxis()] >= 0)", "dims[reduce.getAxis()] >= 0", "false", "sums over rows have the factor of one row")
 expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != multiple.dims", "false", "the maximum of a row and that of a column are taken for one")
 expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")
+
+SPLIT = "src/gpu/schedule/SplitProducts.cpp"
+expr("cuda", SPLIT, "arith::MinUIOp::create(b, loc, first, count);", "count", "first", "blocks behind the last iteration have some")
+expr("cuda", SPLIT, "arith::SelectOp::create(b, loc, ends, bound, upper));", "ends", "none", "the last block's iterations go on behind the end")
+expr("cuda", SPLIT, "Value distance = times(each, first);", "first", "rank", "pointers begin one iteration further in each block")
+expr("cuda", SPLIT, "!isZero(loop.getInitArgs()[number]))", "!isZero(loop.getInitArgs()[number])", "false", "every block begins with the accumulator's first value")
+expr("cuda", SPLIT, "if (!steps.back() || !loop.getResult(number).use_empty())", "!loop.getResult(number).use_empty()", "false", "what the loop carries is used behind it")
+BLOCK_SUM = "src/targets/nvidia/emit/BlockSum.cpp"
+expr("cuda", BLOCK_SUM, "for (unsigned blocks = 1; blocks < e.splits; blocks *= 2) {", "e.splits", "4u", "the second half of eight blocks is not added")
+expr("cuda", BLOCK_SUM, "e.b.CreateSelect(isFirst, size, e.i32(0));", "size", "e.i32(2)", "of blocks that are added in turn only one is")

@@ -1,5 +1,5 @@
-// RUN: nereid-opt %s --split-input-file --gpu-pipeline="stages=2 warps=8 specialise=always" | FileCheck %s
-// RUN: nereid-opt %s --split-input-file --gpu-pipeline="stages=2 warps=8 specialise=always overlap-stores=groups" | FileCheck %s --check-prefix=GROUPS
+// RUN: nereid-opt %s --split-input-file --gpu-pipeline="stages=2 warps=8 specialise=always overlap-stores=waits" | FileCheck %s
+// RUN: nereid-opt %s --split-input-file --gpu-pipeline="stages=2 warps=8 specialise=always" | FileCheck %s --check-prefix=GROUPS
 // RUN: nereid-opt %s --split-input-file --gpu-pipeline="stages=2 warps=8 specialise=always overlap-stores=never" | FileCheck %s --check-prefix=NEVER
 
 // The store of a tile is waited for when the buffer is written again, and behind the loop.

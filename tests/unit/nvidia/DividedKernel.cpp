@@ -23,8 +23,8 @@ uint16_t halfOf(float value) {
 }
 
 DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &options,
-                          WarpSimulator::Words words,
-                          llvm::function_ref<void(func::FuncOp)> change) {
+                          WarpSimulator::Words words, llvm::function_ref<void(func::FuncOp)> change,
+                          const SimulatedLaunch &launch) {
   DividedOutcome outcome;
   MLIRContext context(MLIRContext::Threading::DISABLED);
   ngpu::loadDialects(context);
@@ -65,9 +65,13 @@ DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &option
   words.insert(words.end(), 2, 0);
   for (SimulatedMap &map : maps)
     words.push_back(reinterpret_cast<uint64_t>(&map));
-  WarpSimulator simulator(*emitted->module, emitted->warps, report->sharedBytes);
-  outcome.error = simulator.run(emitted->entry, words);
+  if (launch.damage)
+    launch.damage(*emitted->module);
+  WarpSimulator simulator(*emitted->module, emitted->warps, report->sharedBytes, launch.blocks);
+  outcome.error =
+      simulator.run(emitted->entry, words, {launch.program, 0, 0}, {launch.programs, 1, 1});
   outcome.copies = simulator.copies;
+  outcome.meetings = simulator.meetings;
   return outcome;
 }
 

@@ -13,9 +13,16 @@ namespace nereid::test {
 uint16_t halfOf(float value);
 
 struct DividedOutcome {
-  std::string error; ///< of a pass or of the simulation; empty: none
-  unsigned copies = 0;
+  std::string error;                 ///< of a pass or of the simulation; empty: none
+  unsigned copies = 0, meetings = 0; ///< meetings of the cluster's blocks
   bool divided = false;
+};
+
+/// One of the programs of a launch.
+struct SimulatedLaunch {
+  unsigned blocks = 1; ///< of the cluster that runs it, where the launcher chooses how many
+  uint32_t program = 0, programs = 1;
+  llvm::function_ref<void(llvm::Module &)> damage; ///< changes the emitted code
 };
 
 /// Compiles the kernel of the module `text` and runs it as one program. `words`: its arguments
@@ -23,6 +30,7 @@ struct DividedOutcome {
 /// what is done to the kernel before it is emitted.
 DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &options,
                           WarpSimulator::Words words,
-                          llvm::function_ref<void(mlir::func::FuncOp)> change = nullptr);
+                          llvm::function_ref<void(mlir::func::FuncOp)> change = nullptr,
+                          const SimulatedLaunch &launch = {});
 
 } // namespace nereid::test

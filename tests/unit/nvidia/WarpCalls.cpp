@@ -62,6 +62,8 @@ std::optional<uint32_t> WarpSimulator::Interpreter::specialRegister(const Thread
     return programId[0];
   case Intrinsic::nvvm_read_ptx_sreg_nclusterid_x:
     return programs[0];
+  case Intrinsic::nvvm_read_ptx_sreg_cluster_nctaid_x:
+    return uint32_t(sim.memories.size());
   case Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank:
     return rank;
   default:
@@ -132,6 +134,8 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     return argument(1) < sim.memories.size()
                ? give(kClusterBase + argument(1) * kClusterStride + argument(0) - kSharedBase)
                : fail("the cluster has no block " + Twine(argument(1)));
+  case Intrinsic::cttz:
+    return give(llvm::countr_zero(argument(0))); // of zero it is not asked
   case Intrinsic::assume:
   case Intrinsic::lifetime_start:
   case Intrinsic::lifetime_end:

@@ -18,7 +18,7 @@ enum class Shape { Plain, Tiles, Branch };
 struct Problem {
   Shape shape = Shape::Plain;
   int blockM = 64, cols = 64, tiles = 1, k = 192, warps = 4, stages = 3;
-  gpu::OverlapStores stores = gpu::OverlapStores::Waits;
+  gpu::OverlapStores stores = gpu::OverlapStores::Groups;
   int rows() const { return blockM * tiles; }
 };
 

@@ -629,6 +629,37 @@ TEST_F(CudaTest, LargeClusters) { // GpuGridTooLarge
             "error: the grid's dimension 0 is 134217728: the GPU accepts at most 134217727");
 }
 
+/// The device has 132 multiprocessors.
+TEST_F(CudaTest, ClustersFillTheDevice) {
+  nvidia::LaunchInfo splits = info();
+  splits.mostSplits = 8;
+  auto kernel = make(splits);
+  auto launched = [&](nrd_launch how) {
+    EXPECT_EQ(launch(*kernel, how), "");
+    std::string record = fake().record();
+    return record.substr(record.rfind("grid "));
+  };
+  EXPECT_EQ(launched(grid(3)).find("grid 24,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=8"),
+            0u);
+  EXPECT_EQ(
+      launched(grid(2, 8)).find("grid 16,8,1 block 128,1,1 shared 0 stream (nil) attribute 4=8"),
+      0u);
+  EXPECT_EQ(
+      launched(grid(17)).find("grid 68,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=4"), 0u);
+  EXPECT_EQ(
+      launched(grid(66)).find("grid 132,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=2"),
+      0u);
+  EXPECT_EQ(launched(grid(67)).find("grid 67,1,1 block 128,1,1 shared 0 stream (nil) params"), 0u);
+  // All programs of a cooperative grid run at the same time; the next grid waits for nobody.
+  for (bool pdl : {false, true}) {
+    kernel = make(splits);
+    kernel->request.options.cooperative = !pdl;
+    kernel->request.options.pdl = pdl;
+    kernel->onDevice = cudaDevice().attach(*kernel);
+    EXPECT_EQ(launched(grid(3)).find("grid 3,1,1"), 0u);
+  }
+}
+
 TEST_F(CudaTest, ScratchMemoryIsOfTheStream) {
   nvidia::LaunchInfo scratch = info();
   scratch.globalScratchBytes = 64;

@@ -59,7 +59,7 @@ TEST(Settings, ReportBadValues) {
   EXPECT_EQ(settings.overlapStores, "");
   EXPECT_EQ(settings.warpSpecialise, "always");
   EXPECT_EQ(diagnostics.renderAll(),
-            "error: setting `NEREID_OVERLAP_STORES` expects `waits`, `groups` or `never`, found "
+            "error: setting `NEREID_OVERLAP_STORES` expects `groups` or `never`, found "
             "`group`\n"
             "error: setting `NEREID_SKIP_SCALING` expects `divided`, `always` or `never`, found "
             "`1`\n"

@@ -406,13 +406,7 @@ bool emitAsync(Emitter &e, Operation *op) {
         return true;
       })
       .Case([&](ClusterRankOp op) { return e.set(op.getResult(), {e.blockRank()}), true; })
-      .Case([&](RemoteBufferOp op) {
-        llvm::Value *address =
-            e.ptx(e.b.getInt32Ty(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
-                  {addressOf(e, op.getBuffer()), e.scalar(op.getRank())}, false);
-        e.set(op.getResult(), e.b.CreateIntToPtr(address, e.scalar(op.getBuffer())->getType()));
-        return true;
-      })
+      .Case([&](ClusterSizeOp op) { return e.set(op.getResult(), {e.clusterSize()}), true; })
       .Case([&](TensorMapOfOp op) {
         return e.set(op.getResult(), {e.tensorMap(op.getArgument())}), true;
       })

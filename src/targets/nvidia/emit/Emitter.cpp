@@ -82,7 +82,7 @@ Values Emitter::await(llvm::ArrayRef<llvm::Value *> registers) {
 bool Emitter::emitTargetOp(Operation *op) {
   return emitMemory(*this, op) || emitForeign(*this, op) || emitDot(*this, op) ||
          emitAsync(*this, op) || emitAtomic(*this, op) || emitDebug(*this, op) ||
-         emitWarpSpecialize(*this, op);
+         emitBlockSum(*this, op) || emitWarpSpecialize(*this, op);
 }
 
 llvm::Expected<LlvmKernel> emitKernel(func::FuncOp kernel, const EmitOptions &options,

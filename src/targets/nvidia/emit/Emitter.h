@@ -31,9 +31,14 @@ llvm::Expected<LlvmKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptio
 class Emitter final : public gpu::Emitter {
 public:
   Emitter(mlir::func::FuncOp kernel, const EmitOptions &options, llvm::Module &module)
-      : gpu::Emitter(kernel, options, module), options(options) {}
+      : gpu::Emitter(kernel, options, module), options(options), splits(ngpu::splitCount(kernel)) {}
 
   const EmitOptions &options;
+  /// Blocks of a cluster that may run a program together, as many as the launcher chooses.
+  const unsigned splits;
+
+  /// How many it has chosen (i32).
+  llvm::Value *clusterSize();
 
   /// Inline PTX. `constraints` as in LLVM ("=r,r,l"). Convergent: all threads of the warp must run
   /// it together.
@@ -91,10 +96,11 @@ llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map);
 
 bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
-bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint
-bool emitForeign(Emitter &e, mlir::Operation *op); // inline assembly
-bool emitDot(Emitter &e, mlir::Operation *op);     // mma, wgmma
-bool emitAsync(Emitter &e, mlir::Operation *op);   // cp.async, mbarriers, TMA, barriers and fences
+bool emitDebug(Emitter &e, mlir::Operation *op);    // print, assert, check, assume, hint
+bool emitForeign(Emitter &e, mlir::Operation *op);  // inline assembly
+bool emitDot(Emitter &e, mlir::Operation *op);      // mma, wgmma
+bool emitAsync(Emitter &e, mlir::Operation *op);    // cp.async, mbarriers, TMA, barriers and fences
+bool emitBlockSum(Emitter &e, mlir::Operation *op); // sums over the blocks of a cluster
 bool emitWarpSpecialize(Emitter &e, mlir::Operation *op);
 
 } // namespace nereid::nvidia

@@ -16,6 +16,15 @@ Value *Emitter::threadIndex(unsigned threads) {
   return id;
 }
 
+/// Of a number that counts blocks along the first axis, one that counts programs, where the
+/// launcher chooses how many blocks, a power of two, run a program.
+static Value *perCluster(Emitter &e, Value *blocks) {
+  if (e.splits == 1)
+    return blocks;
+  Value *bits = e.intrinsic(Intrinsic::cttz, {e.clusterSize(), e.b.getTrue()}, {e.b.getInt32Ty()});
+  return e.b.CreateLShr(blocks, bits);
+}
+
 Value *Emitter::programId(unsigned axis) {
   constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
                                    Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
@@ -23,7 +32,8 @@ Value *Emitter::programId(unsigned axis) {
   // Blocks of a cluster follow one another along the first axis.
   if (axis == 0 && blockCount() > 1)
     return intrinsic(Intrinsic::nvvm_read_ptx_sreg_clusterid_x, {});
-  return intrinsic(ids[axis], {});
+  Value *index = intrinsic(ids[axis], {});
+  return axis == 0 ? perCluster(*this, index) : index;
 }
 
 Value *Emitter::programCount(unsigned axis) {
@@ -32,7 +42,14 @@ Value *Emitter::programCount(unsigned axis) {
                                    Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
   if (axis == 0 && blockCount() > 1)
     return intrinsic(Intrinsic::nvvm_read_ptx_sreg_nclusterid_x, {});
-  return intrinsic(ids[axis], {});
+  Value *count = intrinsic(ids[axis], {});
+  return axis == 0 ? perCluster(*this, count) : count;
+}
+
+Value *Emitter::clusterSize() {
+  auto *size = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_nctaid_x, {}));
+  size->addRangeRetAttr(ConstantRange(APInt(32, 1), APInt(32, splits + 1)));
+  return size;
 }
 
 void Emitter::blockBarrier(unsigned number, unsigned warps) {
@@ -45,7 +62,7 @@ void Emitter::blockBarrier(unsigned number, unsigned warps) {
 
 Value *Emitter::blockRank() {
   auto *rank = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}));
-  rank->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, blockCount())));
+  rank->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, std::max(blockCount(), splits))));
   return rank;
 }
 
