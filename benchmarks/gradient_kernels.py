@@ -71,8 +71,8 @@ def layer_norm(x, weight, bias, y, n, eps, BLOCK: tl.constexpr):
 
 
 @nereid.jit
-def cross_entropy(logits, labels, loss, n, BLOCK: tl.constexpr):
-    """One pass over a long row, whose maximum and sum are kept up to date."""
+def cross_entropy(logits, labels, loss, lse, n, BLOCK: tl.constexpr, SAVE: tl.constexpr):
+    """One pass over a long row, whose maximum and sum are kept up to date. With SAVE the gradient reads their logarithm and not the row once more."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * n
     largest = tl.full((), float("-inf"), tl.float32)
@@ -83,7 +83,10 @@ def cross_entropy(logits, labels, loss, n, BLOCK: tl.constexpr):
         new = tl.maximum(largest, tl.max(x))
         total = total * tl.exp(largest - new) + tl.sum(tl.exp(x - new))
         largest = new
-    tl.store(loss + row, largest + tl.log(total) - tl.load(logits + tl.load(labels + row)).to(tl.float32))
+    value = largest + tl.log(total)
+    if SAVE:
+        value = tl.save(value, lse + row)
+    tl.store(loss + row, value - tl.load(logits + tl.load(labels + row)).to(tl.float32))
 
 
 @nereid.jit
@@ -232,7 +235,7 @@ def cases():
         return Case(layer_norm, (rows, ), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), n=n, eps=1e-6), dict(BLOCK=power(n)), ("x", "weight", "bias"), "y",
                     lambda x, w, b: F.layer_norm(x, (n, ), w, b, 1e-6), lambda: liger_layer_norm.layer_norm_backward(dy, x, w, b, mean, rstd), dy)
 
-    def loss(rows, n):
+    def loss(rows, n, save):
         x, labels = random(rows, n), torch.randint(0, n, (rows, ), device="cuda")
         again = x.clone()
 
@@ -240,7 +243,8 @@ def cases():
             liger_cross_entropy.cross_entropy_forward(again, labels, None, -100, 0.0, 0.0, "sum", None, False)
             return (again, )
 
-        return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), n=n), dict(BLOCK=8192), ("logits", ), "loss",
+        return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), lse=torch.empty(rows, device="cuda"), n=n),
+                    dict(BLOCK=8192, SAVE=save), ("logits", ), "loss",
                     lambda x: F.cross_entropy(x, labels, reduction="none"), by_hand, torch.ones(rows, device="cuda"), forward=True)
 
     def rotation(tokens, heads, D):
@@ -292,8 +296,10 @@ def cases():
         "RMS norm 16384x1024": lambda: rows_rms(16384, 1024),
         "layer norm 8192x4096": lambda: rows_layer(8192, 4096),
         "layer norm 16384x1024": lambda: rows_layer(16384, 1024),
-        "cross entropy 4096x32000": lambda: loss(4096, 32000),
-        "cross entropy 4096x128256": lambda: loss(4096, 128256),
+        "cross entropy 4096x32000": lambda: loss(4096, 32000, False),
+        "cross entropy 4096x128256": lambda: loss(4096, 128256, False),
+        "cross entropy 4096x32000, logarithm saved": lambda: loss(4096, 32000, True),
+        "cross entropy 4096x128256, logarithm saved": lambda: loss(4096, 128256, True),
         "rotary 8192x64x128": lambda: rotation(8192, 64, 128),
         "KL divergence 4096x32000": lambda: divergence(4096, 32000),
         "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32),

@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+DEVICE = "cpu"
+
 
 @nereid.jit
 def online(logits, labels, loss, n, BLOCK: tl.constexpr):
@@ -114,18 +116,16 @@ def labels_of(rows, n, ignored):
     return labels
 
 
-def launch(kernel, out, x, labels, given, *scalars, launches=1, **constants):
+def launch(kernel, out, x, labels, given, *scalars, launches=1, grid=None, **constants):
     """The gradient of `x` of several launches with other labels each, and what explain says."""
     gradient = nereid.grad(kernel, "logits", out)
     out = (out, ) if isinstance(out, str) else out
+    x, *given = (each.to(DEVICE) for each in (x, *given))
     found = []
     for each in labels if isinstance(labels, list) else [labels] * launches:
         dx = torch.full_like(x, float("nan"))
-        grid = constants.pop("grid", None) or (len(x), )
-        constants["grid"] = grid
-        options = {name: value for name, value in constants.items() if name != "grid"}
-        gradient.backward[grid](x, each, *given, *scalars, **{f"d{name}": d for name, d in zip(out, given)}, dlogits=dx, **options)
-        found.append(dx)
+        gradient.backward[grid or (len(x), )](x, each.to(DEVICE), *given, *scalars, **{f"d{name}": d for name, d in zip(out, given)}, dlogits=dx, **constants)
+        found.append(dx.cpu())
     return found, gradient.explain()
 
 
@@ -215,7 +215,7 @@ def test_elements_of_other_rows_and_of_none(stride):
     for each, dx in zip(labels, found):
         picked = exact.reshape(-1)[torch.arange(rows) * stride + each]
         expected, = torch.autograd.grad(exact[:, 2:n].square().sum(1) * picked, exact, dloss)
-        torch.testing.assert_close(dx, expected)
+        torch.testing.assert_close(dx.cpu(), expected)
 
 
 @nereid.jit
@@ -254,7 +254,7 @@ def test_several_rows_of_a_program():
     exact = x.clone().requires_grad_()
     for each, dx in zip(labels, found):
         expected, = torch.autograd.grad(reference(exact, each), exact, dloss)
-        torch.testing.assert_close(dx, expected)
+        torch.testing.assert_close(dx.cpu(), expected)
 
 
 @nereid.jit
@@ -275,8 +275,65 @@ def test_two_elements_of_a_row():
     gradient = nereid.grad(two_picked, "logits", "loss")
     for _ in range(4):
         labels, others = labels_of(rows, n, False), labels_of(rows, n, False)
-        dx = torch.full_like(x, float("nan"))
-        gradient.backward[(rows, )](x, labels, others, dloss, n, dloss=dloss, dlogits=dx, BLOCK=64)
+        dx = torch.full_like(x, float("nan"), device=DEVICE)
+        gradient.backward[(rows, )](*(each.to(DEVICE) for each in (x, labels, others, dloss)), n, dloss=dloss.to(DEVICE), dlogits=dx, BLOCK=64)
         a, b = (exact.gather(1, each[:, None])[:, 0] for each in (labels, others))
         expected, = torch.autograd.grad((exact * exact * exact.flip(1)).sum(1) + a * torch.sin(b), exact, dloss)
-        torch.testing.assert_close(dx, expected)
+        torch.testing.assert_close(dx.cpu(), expected)
+
+
+@nereid.jit
+def saved(logits, labels, loss, lse, n, BLOCK: tl.constexpr, BASE2: tl.constexpr):
+    """The logarithm of the sum is kept, with the base e or, of a loop with powers of 2, a multiple of that with the base 2."""
+    row = tl.program_id(0)
+    logits += row * n
+    largest = float("-inf")
+    total, squares = 0.0, 0.0
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        x = tl.load(logits + i, mask=i < n, other=float("-inf")).to(tl.float32)
+        if BASE2:
+            x *= 1.4426950408889634
+        new = tl.maximum(largest, tl.max(x))
+        scale = tl.exp2(largest - new) if BASE2 else tl.exp(largest - new)
+        p = tl.exp2(x - new) if BASE2 else tl.exp(x - new)
+        total = total * scale + tl.sum(p)
+        squares = squares * scale + tl.sum(p * tl.where(i < n, x, 0.0))
+        largest = new
+    value = (largest + tl.log2(total)) * 0.6931471805599453 if BASE2 else largest + tl.log(total)
+    value = tl.save(value, lse + row)
+    tl.store(loss + row, value - tl.load(logits + tl.load(labels + row)).to(tl.float32) + squares / total)
+
+
+@pytest.mark.parametrize("base2", [False, True])
+def test_saved_logarithm_of_the_sum(base2):
+    """The gradient reads the row for no maximum and sum; the other sum is read from it once more."""
+    rows, n = 20, 300
+    x, dloss = torch.randn(rows, n), torch.randn(rows)
+    labels, lse = labels_of(rows, n, False), torch.empty(rows, device=DEVICE)
+    loss = torch.empty(rows, device=DEVICE)
+    saved[(rows, )](x.to(DEVICE), labels.to(DEVICE), loss, lse, n, BLOCK=64, BASE2=base2)
+    exact = x.double().requires_grad_()
+    torch.testing.assert_close(lse.cpu().double(), exact.logsumexp(1), rtol=1e-6, atol=1e-6)
+    expected_loss = reference(exact, labels) + (exact.softmax(1) * exact).sum(1) * (1.4426950408889634 if base2 else 1)
+    torch.testing.assert_close(loss.cpu().double(), expected_loss.detach(), rtol=1e-5, atol=1e-5)
+    expected, = torch.autograd.grad(expected_loss, exact, dloss.double())
+    gradient = nereid.grad(saved, "logits", "loss")
+    for _ in range(4):
+        dx = torch.full_like(x, float("nan"), device=DEVICE)
+        compiled = gradient.backward[(rows, )](x.to(DEVICE), labels.to(DEVICE), loss, lse, n, dloss=dloss.to(DEVICE), dlogits=dx, BLOCK=64, BASE2=base2)
+        torch.testing.assert_close(dx.cpu().double(), expected, rtol=1e-4, atol=1e-5)
+    assert "maxnumf" not in compiled.asm["tile"]
+
+
+def test_what_is_saved_in_16_bits_is_no_normaliser():
+    """A sum relative to a rounded logarithm would not be 1."""
+    rows, n = 20, 300
+    x, dloss, labels = torch.randn(rows, n) * 4, torch.randn(rows), labels_of(rows, n, False)
+    lse = x.logsumexp(1).bfloat16().to(DEVICE)
+    gradient, dx = nereid.grad(saved, "logits", "loss"), torch.empty_like(x, device=DEVICE)
+    compiled = gradient.backward[(rows, )](x.to(DEVICE), labels.to(DEVICE), dloss.to(DEVICE), lse, n, dloss=dloss.to(DEVICE), dlogits=dx, BLOCK=64, BASE2=False)
+    assert "maxnumf" in compiled.asm["tile"]
+    exact = x.double().requires_grad_()
+    expected, = torch.autograd.grad(reference(exact, labels) + (exact.softmax(1) * exact).sum(1), exact, dloss.double())
+    torch.testing.assert_close(dx.cpu().double(), expected, rtol=1e-4, atol=1e-4)
