@@ -496,3 +496,20 @@ expr("gradients", OWNERSHIP, "(i < 0 || (visit(loop.getInitArgs()[i]) && visit(l
 expr("gradients", ONLINE, "if (dims[reduce.getAxis()] >= 0)", "dims[reduce.getAxis()] >= 0", "false", "sums over rows have the factor of one row")
 expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != multiple.dims", "false", "the maximum of a row and that of a column are taken for one")
 expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")
+
+PICKED = "src/differentiate/PickedElements.cpp"
+expr("gradients", PICKED, "left = arith::AndIOp::create(builder, loc, left, here(mask));", "arith::AndIOp::create(builder, loc, left, here(mask))", "left", "what a mask leaves out is added in the second step")
+expr("gradients", PICKED, "coefficient != (isLane ? 1 : row.width)", "coefficient != (isLane ? 1 : row.width)", "false", "rows with gaps count as whole ones")
+expr("gradients", PICKED, "Value covered = arith::CmpIOp::create(builder, loc, Predicate::sge, distance, number(0));", "number(0)", "number(-4)", "elements before the row count as covered")
+expr("gradients", PICKED, "covered = both(covered, arith::CmpIOp::create(builder, loc, Predicate::slt, at, end));", "at, end", "begin, end", "elements behind the last round count as covered")
+expr("gradients", PICKED, "both(covered, inElement(row, mask, narrowed(builder, lane, builder.getI32Type()), variable));",
+     "both(covered, inElement(row, mask, narrowed(builder, lane, builder.getI32Type()), variable))", "covered", "elements that the row's mask leaves out count as covered")
+expr("gradients", PICKED, "row->isTaker = true;", "true", "false", "each load of a row adds the element")
+skip("gradients", PICKED, "cast<arith::ConstantOp>(row->takes.getDefiningOp()).setValueAttr(builder.getBoolAttr(true));", "the second step adds what the first one has added")
+skip("gradients", PICKED, "tile::StoreOp::create(builder, loc, noteAddress(loc), yes, left);", "no program notes what it has left")
+skip("gradients", PICKED, "lane = arith::SubIOp::create(builder, loc, lane, before);", "the element is looked for in the first block of a row")
+expr("gradients", PICKED, "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition);", "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition",
+     "mask", "a load that leaves a branch is always executed")
+expr("gradients", ONLINE, "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;", "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32", "true",
+     "a logarithm that was saved in 16 bits is exact")
+expr("gradients", ONLINE, "constantOf(builder, loc, base.getType(), 1.0 / factor));", "1.0 / factor", "1.0 * factor", "a multiple of the logarithm is multiplied once more")
