@@ -181,11 +181,11 @@ def embedding(table, index, y, tokens, width, BLOCK_M: tl.constexpr, BLOCK_N: tl
 
 
 class Case:
-    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel."""
+    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel. narrow: gradients that are summed in bf16."""
 
-    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False):
+    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False, narrow=()):
         self.kernel, self.grid, self.arguments, self.constants, self.wrt, self.out = kernel, grid, arguments, constants, wrt, out
-        self.reference, self.by_hand, self.cotangent, self.forward = reference, by_hand, cotangent, forward
+        self.reference, self.by_hand, self.cotangent, self.forward, self.narrow = reference, by_hand, cotangent, forward, narrow
 
 
 def power(n):
@@ -278,14 +278,14 @@ def cases():
                     ("x", "weight", "bias"), "y", lambda x, w, b: F.group_norm(x, count, w, b, 1e-6),
                     lambda: liger_group_norm.group_norm_backward(dy, x, w, b, mean, rstd, channels, count), dy)
 
-    def lookup(tokens, rows, width):
+    def lookup(tokens, rows, width, narrow=()):
         table, index, dy = random(rows, width), torch.randint(0, rows, (tokens, ), device="cuda"), random(tokens, width)
 
         class Context:
             saved_tensors = (index, table)
 
         return Case(embedding, (-(-tokens // 4), -(-width // 512)), dict(table=table, index=index, y=torch.empty_like(dy), tokens=tokens, width=width), dict(BLOCK_M=4, BLOCK_N=512),
-                    ("table", ), "y", lambda t: t[index], lambda: liger_embedding.LigerEmbeddingFunction.backward(Context, dy)[:1], dy)
+                    ("table", ), "y", lambda t: t[index], lambda: liger_embedding.LigerEmbeddingFunction.backward(Context, dy)[:1], dy, narrow=narrow)
 
     return {
         "softmax 8192x4096": lambda: rows_softmax(8192, 4096),
@@ -304,6 +304,7 @@ def cases():
         "KL divergence 4096x32000": lambda: divergence(4096, 32000),
         "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32),
         "embedding 16384 of 32000x4096": lambda: lookup(16384, 32000, 4096),
+        "embedding 16384 of 32000x4096, sums in bf16": lambda: lookup(16384, 32000, 4096, ("table", )),
     }
 
 
@@ -320,7 +321,7 @@ def timed(name, case, bench, seconds, warps):
     found = {f"d{each}": torch.empty_like(case.arguments[each]) for each in case.wrt}
     best = None
     for count in warps:
-        gradient = nereid.grad(case.kernel, case.wrt, case.out)
+        gradient = nereid.grad(case.kernel, case.wrt, case.out, case.narrow)
 
         def ours(gradient=gradient, count=count):
             if case.forward:

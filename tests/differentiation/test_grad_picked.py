@@ -337,3 +337,28 @@ def test_what_is_saved_in_16_bits_is_no_normaliser():
     exact = x.double().requires_grad_()
     expected, = torch.autograd.grad(reference(exact, labels) + (exact.softmax(1) * exact).sum(1), exact, dloss.double())
     torch.testing.assert_close(dx.cpu().double(), expected, rtol=1e-4, atol=1e-4)
+
+
+@nereid.jit
+def with_gaps(logits, labels, loss, n, BLOCK: tl.constexpr):
+    """Every other block of the row is read."""
+    row = tl.program_id(0)
+    total = tl.zeros((), tl.float64)
+    for start in range(0, n, 2 * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        x = tl.load(logits + row * n + i, mask=i < n, other=0.0)
+        total += tl.sum(x * x)
+    tl.store(loss + row, total * tl.load(logits + row * n + tl.load(labels + row)))
+
+
+def test_rows_with_gaps():
+    """Blocks that are not one behind the other."""
+    n, rows = 60, 20
+    x, dloss = torch.randn(rows, n, dtype=torch.float64), torch.randn(rows, dtype=torch.float64)
+    labels = [labels_of(rows, n, False) for _ in range(4)]
+    found, _ = launch(with_gaps, "loss", x, labels, (dloss, ), n, BLOCK=8)
+    exact = x.clone().requires_grad_()
+    for each, dx in zip(labels, found):
+        read = torch.arange(n) // 8 % 2 == 0
+        expected, = torch.autograd.grad((exact.square() * read).sum(1) * exact.gather(1, each[:, None])[:, 0], exact, dloss)
+        torch.testing.assert_close(dx, expected)
