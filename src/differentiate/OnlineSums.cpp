@@ -773,8 +773,8 @@ private:
     scf::ForOp loop = last.loop;
     if (!op || op->getBlock() != loop->getBlock() || op->isBeforeInBlock(loop))
       return !loop->isAncestor(value.getParentBlock()->getParentOp());
-    bool isExact = !isa<tile::LoadOp>(op) ||
-                   tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;
+    bool isExact =
+        !isa<tile::LoadOp>(op) || tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;
     if (op == loop || op->getNumRegions() || !isExact ||
         !(isa<tile::LoadOp>(op) || isMemoryEffectFree(op)) ||
         !llvm::all_of(op->getOperands(), [&](Value each) { return collectLoaded(each, ops); }))

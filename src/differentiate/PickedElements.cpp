@@ -63,9 +63,9 @@ public:
     Location loc = load.getLoc();
     Value condition = branch.getCondition();
     if (load->getBlock() != branch.thenBlock())
-      condition = arith::XOrIOp::create(
-          builder, loc, condition,
-          arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true)));
+      condition =
+          arith::XOrIOp::create(builder, loc, condition,
+                                arith::ConstantOp::create(builder, loc, builder.getBoolAttr(true)));
     for (Operation *op : ops) {
       op->moveBefore(branch);
       auto moved = dyn_cast<tile::LoadOp>(op);
@@ -216,9 +216,9 @@ std::optional<Transposer::Row> Transposer::rowOf(tile::LoadOp picked, tile::Load
         return std::nullopt;
     }
   APInt step;
-  if (row.loop && (row.loop.getUnsignedCmp() ||
-                   !matchPattern(row.loop.getStep(), m_ConstantInt(&step)) ||
-                   !step.isStrictlyPositive()))
+  if (row.loop &&
+      (row.loop.getUnsignedCmp() || !matchPattern(row.loop.getStep(), m_ConstantInt(&step)) ||
+       !step.isStrictlyPositive()))
     return std::nullopt;
   row.step = row.loop ? step.getSExtValue() : 1;
   if (load.getMask() && !inElement(row, load.getMask(), Value(), Value()))
@@ -232,14 +232,13 @@ Value Transposer::inElement(const Row &row, Value value, Value lane, Value varia
   const bool isTest = !lane;
   Operation *op = value.getDefiningOp();
   bool isBlock = isa<RankedTensorType>(value.getType());
-  bool isInside = row.loop && tile::LoadOp(row.load)->getParentRegion()->isAncestor(
-                                  value.getParentRegion());
+  bool isInside =
+      row.loop && tile::LoadOp(row.load)->getParentRegion()->isAncestor(value.getParentRegion());
   if (!isBlock && !isInside)
     return isTest ? value : here(value);
   if (!op)
-    return row.loop && value == scf::ForOp(row.loop).getInductionVar()
-               ? (isTest ? value : variable)
-               : Value();
+    return row.loop && value == scf::ForOp(row.loop).getInductionVar() ? (isTest ? value : variable)
+                                                                       : Value();
   Location loc = value.getLoc();
   if (isa<tile::SplatOp>(op))
     return inElement(row, op->getOperand(0), lane, variable);
@@ -357,9 +356,10 @@ Value Transposer::isCovered(const Row &row, Value distance) {
   } else {
     covered = both(covered, arith::CmpIOp::create(builder, loc, Predicate::slt, distance, width));
   }
-  if (Value mask = tile::LoadOp(row.load).getMask())
-    covered =
-        both(covered, inElement(row, mask, narrowed(builder, lane, builder.getI32Type()), variable));
+  if (Value mask = tile::LoadOp(row.load).getMask()) {
+    lane = narrowed(builder, lane, builder.getI32Type());
+    covered = both(covered, inElement(row, mask, lane, variable));
+  }
   return covered;
 }
 
@@ -431,8 +431,8 @@ Value Transposer::withPicked(tile::LoadOp load, Value a) {
     Value lane = row->at, zero = number(0), width = number(row->width);
     if (scf::ForOp loop = row->loop) {
       Value begin = widened(builder, here(loop.getLowerBound()));
-      Value before = arith::SubIOp::create(
-          builder, loc, widened(builder, here(loop.getInductionVar())), begin);
+      Value before = arith::SubIOp::create(builder, loc,
+                                           widened(builder, here(loop.getInductionVar())), begin);
       if (row->step != row->width)
         before = arith::MulIOp::create(
             builder, loc, arith::DivSIOp::create(builder, loc, before, number(row->step)), width);
@@ -455,8 +455,8 @@ Value Transposer::withPicked(tile::LoadOp load, Value a) {
     if (wide.getIntOrFloatBitWidth() < tile::elementOf(own.getType()).getIntOrFloatBitWidth())
       wide = tile::elementOf(own.getType());
     block = convertTo(builder, block, wide);
-    Value other = tile::SplatOp::create(builder, loc, block.getType(),
-                                        convertTo(builder, own, wide));
+    Value other =
+        tile::SplatOp::create(builder, loc, block.getType(), convertTo(builder, own, wide));
     block = arith::SelectOp::create(builder, loc, isIt,
                                     arith::AddFOp::create(builder, loc, block, other), block);
     a = convertTo(builder, block, element);
@@ -468,7 +468,8 @@ Value Transposer::withPicked(tile::LoadOp load, Value a) {
 Value Transposer::noteAddress(Location loc) {
   Value number;
   for (unsigned axis = 3; axis-- > 0;) {
-    Value id = widened(builder, tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), axis));
+    Value id =
+        widened(builder, tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), axis));
     if (number) {
       Value count =
           widened(builder, tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), axis));
@@ -478,8 +479,7 @@ Value Transposer::noteAddress(Location loc) {
       number = id;
     }
   }
-  Value size = arith::ConstantOp::create(builder, loc,
-                                         builder.getI64IntegerAttr(noteBytes / 4));
+  Value size = arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(noteBytes / 4));
   auto pointer = tile::PtrType::get(builder.getI32Type());
   return tile::AddPtrOp::create(builder, loc, pointer,
                                 tile::PtrCastOp::create(builder, loc, pointer, memory),

@@ -1,4 +1,5 @@
-// Loads of one element of a row whose position comes from memory, as the logit of a label in a loss.
+// Loads of one element of a row whose position comes from memory, as the logit of a label in a
+// loss.
 #pragma once
 
 #include "differentiate/Activity.h"

@@ -927,9 +927,8 @@ void Transposer::divideIntoSteps(Block &body, Operation *marker) {
 
 void Transposer::writeQuery() {
   Location loc = kernel.getLoc();
-  Value isQuery =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, step,
-                            number(builder, loc, -1, step.getType()));
+  Value isQuery = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, step,
+                                        number(builder, loc, -1, step.getType()));
   auto query = scf::IfOp::create(builder, loc, isQuery, /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(builder);

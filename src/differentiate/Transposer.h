@@ -337,7 +337,7 @@ private:
     int gradient; ///< -1: several
     llvm::SmallVector<tile::LoadOp> loads;
     SharedOwnership shared;
-    bool isByLoads; ///< found by looking at the loads, which are all that read the tensor
+    bool isByLoads;        ///< found by looking at the loads, which are all that read the tensor
     bool isPicked = false; ///< elements are also read by other loads, at addresses from memory
   };
   std::vector<Owner> owners;

@@ -75,7 +75,8 @@ void deferSums(scf::ForOp loop, int64_t threads) {
     Location loc = sum.getLoc();
     OpBuilder builder(loop);
     Value init = loop.getInitArgs()[place];
-    Value zero = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(builder.getZeroAttr(type)));
+    Value zero =
+        arith::ConstantOp::create(builder, loc, cast<TypedAttr>(builder.getZeroAttr(type)));
     BlockArgument carried = loop.getRegionIterArg(place);
     Operation *add = loop.getYieldedValues()[place].getDefiningOp();
     loop.getInitArgsMutable()[place].set(zero);

@@ -502,10 +502,9 @@ expr("gradients", PICKED, "left = arith::AndIOp::create(builder, loc, left, here
 expr("gradients", PICKED, "coefficient != (isLane ? 1 : row.width)", "coefficient != (isLane ? 1 : row.width)", "false", "rows with gaps count as whole ones")
 expr("gradients", PICKED, "Value covered = arith::CmpIOp::create(builder, loc, Predicate::sge, distance, number(0));", "number(0)", "number(-4)", "elements before the row count as covered")
 expr("gradients", PICKED, "covered = both(covered, arith::CmpIOp::create(builder, loc, Predicate::slt, at, end));", "at, end", "begin, end", "elements behind the last round count as covered")
-expr("gradients", PICKED, "both(covered, inElement(row, mask, narrowed(builder, lane, builder.getI32Type()), variable));",
-     "both(covered, inElement(row, mask, narrowed(builder, lane, builder.getI32Type()), variable))", "covered", "elements that the row's mask leaves out count as covered")
+expr("gradients", PICKED, "covered = both(covered, inElement(row, mask, lane, variable));", "both(covered, inElement(row, mask, lane, variable))", "covered", "elements that the row's mask leaves out count as covered")
 expr("gradients", PICKED, "row->isTaker = true;", "true", "false", "each load of a row adds the element")
-skip("gradients", PICKED, "cast<arith::ConstantOp>(row->takes.getDefiningOp()).setValueAttr(builder.getBoolAttr(true));", "the second step adds what the first one has added")
+expr("gradients", PICKED, "auto takes = number(row.isTaker);", "number(row.isTaker)", "number(false)", "the second step adds what the first one has added")
 skip("gradients", PICKED, "tile::StoreOp::create(builder, loc, noteAddress(loc), yes, left);", "no program notes what it has left")
 skip("gradients", PICKED, "lane = arith::SubIOp::create(builder, loc, lane, before);", "the element is looked for in the first block of a row")
 expr("gradients", PICKED, "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition);", "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition",
