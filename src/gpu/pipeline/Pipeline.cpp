@@ -94,12 +94,6 @@ constexpr Step steps[] = {
     // Before layouts are chosen for the units that compute the dots.
     {"legalise-dots", "rewrite dots that no unit of the device computes",
      [](State &state) { return legaliseDots(state.kernel, state.options); }},
-    // Before layouts, which follow what loops carry.
-    {"defer-sums", "take sums in loops of gradient kernels over lanes behind the loops",
-     [](State &state) -> llvm::Error {
-       deferSums(state.kernel, state.options);
-       return llvm::Error::success();
-     }},
     // Before layouts, whose conversions wait for loads.
     {"issue-loads", "move loads of gradient kernels in front of reductions",
      [](State &state) -> llvm::Error {
