@@ -125,6 +125,11 @@ void sink(tile::LoadOp load) {
 } // namespace
 
 void movePickedLoads(func::FuncOp kernel, ArrayRef<Argument> arguments) {
+  bool mayHaveSteps = false;
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+    mayHaveSteps |= bool(kernel.getArgAttr(i, "tile.saved"));
+  if (!mayHaveSteps)
+    return;
   Mover mover(kernel);
   llvm::DenseMap<int, SmallVector<tile::LoadOp>> rows;
   SmallVector<tile::LoadOp> picked;
