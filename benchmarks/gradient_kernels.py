@@ -71,8 +71,8 @@ def layer_norm(x, weight, bias, y, n, eps, BLOCK: tl.constexpr):
 
 
 @nereid.jit
-def cross_entropy(logits, labels, loss, n, BLOCK: tl.constexpr):
-    """One pass over a long row, whose maximum and sum are kept up to date."""
+def cross_entropy(logits, labels, loss, lse, n, BLOCK: tl.constexpr, SAVE: tl.constexpr):
+    """One pass over a long row, whose maximum and sum are kept up to date. With SAVE the gradient reads their logarithm and not the row once more."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * n
     largest = tl.full((), float("-inf"), tl.float32)
@@ -83,7 +83,10 @@ def cross_entropy(logits, labels, loss, n, BLOCK: tl.constexpr):
         new = tl.maximum(largest, tl.max(x))
         total = total * tl.exp(largest - new) + tl.sum(tl.exp(x - new))
         largest = new
-    tl.store(loss + row, largest + tl.log(total) - tl.load(logits + tl.load(labels + row)).to(tl.float32))
+    value = largest + tl.log(total)
+    if SAVE:
+        value = tl.save(value, lse + row)
+    tl.store(loss + row, value - tl.load(logits + tl.load(labels + row)).to(tl.float32))
 
 
 @nereid.jit
@@ -178,11 +181,11 @@ def embedding(table, index, y, tokens, width, BLOCK_M: tl.constexpr, BLOCK_N: tl
 
 
 class Case:
-    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel."""
+    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel. narrow: gradients that are summed in bf16."""
 
-    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False):
+    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False, narrow=()):
         self.kernel, self.grid, self.arguments, self.constants, self.wrt, self.out = kernel, grid, arguments, constants, wrt, out
-        self.reference, self.by_hand, self.cotangent, self.forward = reference, by_hand, cotangent, forward
+        self.reference, self.by_hand, self.cotangent, self.forward, self.narrow = reference, by_hand, cotangent, forward, narrow
 
 
 def power(n):
@@ -232,7 +235,7 @@ def cases():
         return Case(layer_norm, (rows, ), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), n=n, eps=1e-6), dict(BLOCK=power(n)), ("x", "weight", "bias"), "y",
                     lambda x, w, b: F.layer_norm(x, (n, ), w, b, 1e-6), lambda: liger_layer_norm.layer_norm_backward(dy, x, w, b, mean, rstd), dy)
 
-    def loss(rows, n):
+    def loss(rows, n, save):
         x, labels = random(rows, n), torch.randint(0, n, (rows, ), device="cuda")
         again = x.clone()
 
@@ -240,7 +243,8 @@ def cases():
             liger_cross_entropy.cross_entropy_forward(again, labels, None, -100, 0.0, 0.0, "sum", None, False)
             return (again, )
 
-        return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), n=n), dict(BLOCK=8192), ("logits", ), "loss",
+        return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), lse=torch.empty(rows, device="cuda"), n=n),
+                    dict(BLOCK=8192, SAVE=save), ("logits", ), "loss",
                     lambda x: F.cross_entropy(x, labels, reduction="none"), by_hand, torch.ones(rows, device="cuda"), forward=True)
 
     def rotation(tokens, heads, D):
@@ -274,14 +278,14 @@ def cases():
                     ("x", "weight", "bias"), "y", lambda x, w, b: F.group_norm(x, count, w, b, 1e-6),
                     lambda: liger_group_norm.group_norm_backward(dy, x, w, b, mean, rstd, channels, count), dy)
 
-    def lookup(tokens, rows, width):
+    def lookup(tokens, rows, width, narrow=()):
         table, index, dy = random(rows, width), torch.randint(0, rows, (tokens, ), device="cuda"), random(tokens, width)
 
         class Context:
             saved_tensors = (index, table)
 
         return Case(embedding, (-(-tokens // 4), -(-width // 512)), dict(table=table, index=index, y=torch.empty_like(dy), tokens=tokens, width=width), dict(BLOCK_M=4, BLOCK_N=512),
-                    ("table", ), "y", lambda t: t[index], lambda: liger_embedding.LigerEmbeddingFunction.backward(Context, dy)[:1], dy)
+                    ("table", ), "y", lambda t: t[index], lambda: liger_embedding.LigerEmbeddingFunction.backward(Context, dy)[:1], dy, narrow=narrow)
 
     return {
         "softmax 8192x4096": lambda: rows_softmax(8192, 4096),
@@ -292,12 +296,15 @@ def cases():
         "RMS norm 16384x1024": lambda: rows_rms(16384, 1024),
         "layer norm 8192x4096": lambda: rows_layer(8192, 4096),
         "layer norm 16384x1024": lambda: rows_layer(16384, 1024),
-        "cross entropy 4096x32000": lambda: loss(4096, 32000),
-        "cross entropy 4096x128256": lambda: loss(4096, 128256),
+        "cross entropy 4096x32000": lambda: loss(4096, 32000, False),
+        "cross entropy 4096x128256": lambda: loss(4096, 128256, False),
+        "cross entropy 4096x32000, logarithm saved": lambda: loss(4096, 32000, True),
+        "cross entropy 4096x128256, logarithm saved": lambda: loss(4096, 128256, True),
         "rotary 8192x64x128": lambda: rotation(8192, 64, 128),
         "KL divergence 4096x32000": lambda: divergence(4096, 32000),
         "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32),
         "embedding 16384 of 32000x4096": lambda: lookup(16384, 32000, 4096),
+        "embedding 16384 of 32000x4096, sums in bf16": lambda: lookup(16384, 32000, 4096, ("table", )),
     }
 
 
@@ -314,7 +321,7 @@ def timed(name, case, bench, seconds, warps):
     found = {f"d{each}": torch.empty_like(case.arguments[each]) for each in case.wrt}
     best = None
     for count in warps:
-        gradient = nereid.grad(case.kernel, case.wrt, case.out)
+        gradient = nereid.grad(case.kernel, case.wrt, case.out, case.narrow)
 
         def ours(gradient=gradient, count=count):
             if case.forward:

@@ -22,7 +22,7 @@ class Operator:
 
     __module__ = "nereid._autograd"
 
-    def __init__(self, kernel, wrt, out, grid, arguments, numbers, non_contiguous, saved):
+    def __init__(self, kernel, wrt, out, grid, arguments, numbers, non_contiguous, saved, narrow):
         self.kernel = kernel
         self.grid = grid
         self._wrt = tuple(_names(wrt, "wrt"))
@@ -31,6 +31,7 @@ class Operator:
         self._numbers = (numbers, ) if isinstance(numbers, str) else tuple(numbers)
         self._non_contiguous = non_contiguous
         self._saved = (saved, ) if isinstance(saved, str) else tuple(saved)
+        self._narrow = (narrow, ) if isinstance(narrow, str) else tuple(narrow)
         self._check()
         self._tensor_wrt = tuple(name for name in self._wrt if name not in self._numbers)
         for name, rule in self._rules.items():
@@ -73,6 +74,9 @@ class Operator:
         for name in self._saved:
             if name not in self._rules:
                 raise ValueError(f"`{name}` in `saved` is not in `out`: name there how it is allocated")
+        for name in self._narrow:
+            if name not in self._wrt:
+                raise ValueError(f"`narrow` names `{name}`, which is not in `wrt`")
         if all(name in self._saved for name in self._rules):
             raise ValueError(f"all outputs of `{kernel.__name__}` are in `saved`: the operator would return nothing")
         for name in self._numbers:
@@ -264,7 +268,7 @@ class Operator:
         """The gradient from these outputs."""
         gradient = self._gradients.get(outs)
         if gradient is None:
-            gradient = self._gradients[outs] = grad(self.kernel, {name: self._gradient_of[name] for name in self._wrt}, {name: self._gradient_of[name] for name in outs})
+            gradient = self._gradients[outs] = grad(self.kernel, {name: self._gradient_of[name] for name in self._wrt}, {name: self._gradient_of[name] for name in outs}, self._narrow)
         return gradient
 
     def _differentiated(self, outs):
@@ -450,7 +454,7 @@ def _returned(outs):
 def _operator_name(operator):
     """A name that tells kernels apart, also those of other versions of a program, since PyTorch keeps compiled graphs by it."""
     kernel = operator.kernel
-    about = repr((kernel.module, kernel.__qualname__, kernel.src, operator._wrt, sorted(operator._fixed), operator._numbers, operator._non_contiguous, operator._saved,
+    about = repr((kernel.module, kernel.__qualname__, kernel.src, operator._wrt, sorted(operator._fixed), operator._numbers, operator._non_contiguous, operator._saved, operator._narrow,
                   [(name, rule if isinstance(rule, str) else "") for name, rule in operator._rules.items()]))
     plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.__name__)
     name = f"{plain}_{hashlib.sha256(about.encode()).hexdigest()[:8]}"
@@ -461,7 +465,7 @@ def _operator_name(operator):
     return free
 
 
-def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguous="refuse", saved=()):
+def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguous="refuse", saved=(), narrow=()):
     """A kernel and its gradient as a differentiable operator of PyTorch.
 
         swiglu = nereid.autograd(swiglu_kernel, wrt=("gate", "up"), out="y", grid=lambda a: (nereid.cdiv(a["n"], a["BLOCK"]), ),
@@ -482,6 +486,7 @@ def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguo
     non_contiguous: tensors that are not contiguous are an error ("refuse"), are copied ("copy": for kernels that expect contiguous ones), or are
     given as they are ("keep": for kernels that take strides; elements of inputs in `wrt` share no memory).
     saved: outputs in which the kernel keeps values for its gradient (`tl.save`). They live until the backward pass, and calls do not return them.
+    narrow: names in `wrt` whose gradients of fp16 and bf16 are summed in this dtype, as `grad` says.
 
     Calls raise TypeError for missing or unknown arguments, ValueError for tensors that are not contiguous, for an input that requires a gradient
     and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` and third
@@ -489,4 +494,4 @@ def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguo
 
     Raises ValueError for names that are no parameters, TypeError for what is no kernel.
     """
-    return Operator(_written_kernel(kernel, "autograd"), wrt, out, grid, arguments, numbers, non_contiguous, saved)
+    return Operator(_written_kernel(kernel, "autograd"), wrt, out, grid, arguments, numbers, non_contiguous, saved, narrow)

@@ -10,7 +10,9 @@ from ._jit import jit
 _ROWS_ON_CPU, _ROWS_OF_MULTIPROCESSOR = 128, 4
 #: Partial sums of fewer elements than this together are always made.
 _FEW = 1 << 16
-_COLUMNS, _ROWS_AT_ONCE = 64, 32
+#: Columns of a program that adds them, and rows that it reads at once: of short rows, which few programs add, more rows.
+_COLUMNS, _ROWS_AT_ONCE, _SHORT = 64, 32, 1024
+_COLUMNS_OF_SHORT, _ROWS_OF_SHORT = 16, 128
 
 
 def rows_for(programs, device):
@@ -52,4 +54,5 @@ def _add_rows(partial, total, n, length, rows, COLUMNS: tl.constexpr, AT_ONCE: t
 def add(partial, gradient):
     """Overwrites the gradient with the sum of the rows, always in the same order."""
     n = gradient.numel()
-    _add_rows[(-(-n // _COLUMNS), )](partial, gradient, n, partial.stride(0), partial.shape[0], COLUMNS=_COLUMNS, AT_ONCE=_ROWS_AT_ONCE)
+    columns, at_once = (_COLUMNS_OF_SHORT, _ROWS_OF_SHORT) if n <= _SHORT else (_COLUMNS, _ROWS_AT_ONCE)
+    _add_rows[(-(-n // columns), )](partial, gradient, n, partial.stride(0), partial.shape[0], COLUMNS=columns, AT_ONCE=at_once)

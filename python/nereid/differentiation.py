@@ -129,8 +129,9 @@ class _Backward(KernelInterface):
     """Launches a gradient kernel on gradients that are zero, narrow ones in fp32, and on partial sums where these pay; one with two steps twice, with memory
     for what the first saves."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, narrow=()):
         self.kernel = kernel
+        self._narrow = frozenset(narrow)  # gradients that are summed in their own dtype
         self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
         self._whole = _whole_gradients.WholeGradients(kernel, self._inputs)
         self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
@@ -178,7 +179,7 @@ class _Backward(KernelInterface):
             values = named if name in named else kwargs
             given = values.get(name)
             if name not in whole:
-                own, given = given, _accumulator(given, finish, not warmup)
+                own, given = given, _accumulator(given, finish, not warmup, name in self._narrow)
                 if given is not own:
                     if values is named:
                         named = named | {name: given}
@@ -260,7 +261,7 @@ class _Backward(KernelInterface):
         """What the compiler finds before it makes code: of the kernel without partial sums. Nothing for one with two steps, which has none."""
 
         def wide(name, value):
-            return _accumulator(value, [], False) if name in self._inputs else value
+            return _accumulator(value, [], False, name in self._narrow) if name in self._inputs else value
 
         compiled = self.kernel.run(*(wide(name, value) for name, value in named.items()), grid=grid, warmup=True,
                                    **{name: wide(name, value) for name, value in kwargs.items()}, **self._asking(device), gradient_facts=True)
@@ -328,7 +329,7 @@ class _Backward(KernelInterface):
                 given[name] = sums
                 given[f"{name}_row"] = sums.stride(0)
             elif name in given and name not in whole:
-                given[name] = _accumulator(given[name], finish, not warmup)
+                given[name] = _accumulator(given[name], finish, not warmup, name in self._narrow)
         given |= {f"programs_{axis}": count for axis, count in enumerate(counts)}
         compiled = kernel.run(grid=(rows, ), warmup=warmup, **given)
         if not warmup:
@@ -348,13 +349,13 @@ class _Backward(KernelInterface):
         return f"<backward {self.kernel!r}>"
 
 
-def _accumulator(gradient, finish, clear):
-    """What the kernel adds to in place of this gradient: itself, or one of fp32; zero, with `clear`. `finish` gets what remains to be done
+def _accumulator(gradient, finish, clear, narrow):
+    """What the kernel adds to in place of this gradient: itself, or one of fp32 unless `narrow`; zero, with `clear`. `finish` gets what remains to be done
     after the launch."""
     if gradient is None:
         return None
     if isinstance(gradient, tuple):
-        items = [_accumulator(item, finish, clear) for item in gradient]
+        items = [_accumulator(item, finish, clear, narrow) for item in gradient]
         return type(gradient)(*items) if hasattr(gradient, "_fields") else tuple(items)
     base = getattr(gradient, "base", None)
     if hasattr(gradient, "block_shape") and base is not None:  # a tensor descriptor
@@ -368,7 +369,7 @@ def _accumulator(gradient, finish, clear):
             gradient[...] = 0
         return gradient
     distinct = _distinct(gradient)
-    if gradient.element_size() == 2 and gradient.is_floating_point():
+    if gradient.element_size() == 2 and gradient.is_floating_point() and not narrow:
         import torch
 
         # As large as the memory behind a view: a kernel may add to elements outside.
@@ -454,9 +455,15 @@ class Gradient:
 
     __module__ = "nereid.differentiation"
 
-    def __init__(self, kernel, wrt, out):
+    def __init__(self, kernel, wrt, out, narrow=()):
         self.kernel = kernel
-        self.backward = _Backward(Derivative._of(kernel, _tangents_of(wrt, out), True))
+        tangents = _tangents_of(wrt, out)
+        names = {name: tangent for name, tangent, roles in tangents if roles & _INPUT}
+        narrow = (narrow, ) if isinstance(narrow, str) else narrow
+        for name in narrow:
+            if name not in names:
+                raise ValueError(f"`narrow` names `{name}`, which is not in `wrt`: expected some of {', '.join(f'`{each}`' for each in names)}")
+        self.backward = _Backward(Derivative._of(kernel, tangents, True), [names[name] for name in narrow])
 
     def explain(self):
         """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
@@ -511,17 +518,19 @@ def _is_rule(value):
     return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
 
 
-def grad(kernel, wrt, out):
+def grad(kernel, wrt, out, narrow=()):
     """The gradient of a kernel (reverse mode): `grad(kernel, wrt, out).backward[grid](*args, dy=dy, dx=dx)`.
 
     kernel: a `@jit` function whose `while` loops around what is differentiated have a bound (`tl.at_most`); of one with `autotune` or `heuristics` the
     function itself. The `backward` of another gradient gives second derivatives; the names of their gradients must differ from those that it has.
     wrt: the parameters whose gradients to compute: names, or {name: name of its gradient}.
     out: the parameters whose gradients are given. No parameter stands in both.
+    narrow: parameters in `wrt` whose gradients of fp16 and bf16 are summed in this dtype, not in fp32: each addition to memory rounds, and there is no buffer of fp32 to
+        clear and to convert. Partial sums stay in fp32.
 
-    Raises ValueError for names that are no parameters, CompilationError at the first launch for what has no gradient.
+    Raises ValueError for names that are no parameters or not in `wrt`, CompilationError at the first launch for what has no gradient.
     """
-    return Gradient(_written_kernel(kernel, "grad"), wrt, out)
+    return Gradient(_written_kernel(kernel, "grad"), wrt, out, narrow)
 
 
 def derivative(function):

@@ -5,6 +5,7 @@
 #include "differentiate/Marks.h"
 #include "differentiate/MergeLoads.h"
 #include "differentiate/OnlineSums.h"
+#include "differentiate/PickedElements.h"
 #include "differentiate/Refuse.h"
 #include "differentiate/Transpose.h"
 #include "ir/tile/WithTangent.h"
@@ -167,6 +168,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
     if (std::optional<Refusal> refusal = findGradientRefusal(kernel, arguments))
       return refusal;
     mergeLoads(kernel, arguments);
+    movePickedLoads(kernel, arguments);
     separateOnlineSums(kernel, arguments);
   }
   Activity activity(kernel, arguments);

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -693,6 +694,8 @@ private:
     const Rescaled *normaliser = normaliserOf(last);
     if (!normaliser)
       return;
+    if (findSaved(*normaliser))
+      return;
     Value sum = last.loop.getResult(normaliser->index);
     Type type = sum.getType();
     Value isSum = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, sum,
@@ -715,6 +718,71 @@ private:
                                     factor);
   }
 
+  /// Takes the constant from memory where the author has saved m + log(l), or a multiple of it.
+  /// The normaliser is 1 relative to it, so no round of the loop is needed for the two.
+  bool findSaved(const Rescaled &normaliser) {
+    Value maximum = last.loop.getResult(last.maximum);
+    for (Operation *logarithm : last.loop.getResult(normaliser.index).getUsers()) {
+      if (logOfBase(logarithm, /*ofPower=*/false) != last.logOfBase)
+        continue;
+      for (Operation *sum : logarithm->getResult(0).getUsers()) {
+        if (!isa<arith::AddFOp>(sum) || !llvm::is_contained(sum->getOperands(), maximum))
+          continue;
+        if (takeSaved(sum->getResult(0), 1.0))
+          return true;
+        for (Operation *product : sum->getResult(0).getUsers())
+          if (isa<arith::MulFOp>(product))
+            for (Value operand : product->getOperands())
+              if (auto factor = floatConstant(operand);
+                  factor && *factor != 0.0 && takeSaved(product->getResult(0), *factor))
+                return true;
+      }
+    }
+    return false;
+  }
+
+  /// The constant from what is loaded in place of a value, which is `factor` times it.
+  bool takeSaved(Value value, double factor) {
+    for (Operation *mark : value.getUsers()) {
+      if (!tile::isWithTangent(mark) || mark->getOperand(1) != value)
+        continue;
+      Value loaded = mark->getOperand(0);
+      llvm::SetVector<Operation *> ops;
+      if (!collectLoaded(loaded, ops))
+        continue;
+      Operation *behind = last.loop;
+      for (Operation *op : ops) {
+        op->moveAfter(behind);
+        behind = op;
+      }
+      builder.setInsertionPointAfter(behind);
+      base = loaded;
+      if (factor != 1.0)
+        base = arith::MulFOp::create(builder, loc, base,
+                                     constantOf(builder, loc, base.getType(), 1.0 / factor));
+      savedNormaliser = true;
+      return true;
+    }
+    return false;
+  }
+
+  /// Adds to `ops`, in the order of the program, what computes a value behind the loop; false where
+  /// it follows from the loop, or is loaded with fewer than 32 bits.
+  bool collectLoaded(Value value, llvm::SetVector<Operation *> &ops) const {
+    Operation *op = value.getDefiningOp();
+    scf::ForOp loop = last.loop;
+    if (!op || op->getBlock() != loop->getBlock() || op->isBeforeInBlock(loop))
+      return !loop->isAncestor(value.getParentBlock()->getParentOp());
+    bool isExact =
+        !isa<tile::LoadOp>(op) || tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;
+    if (op == loop || op->getNumRegions() || !isExact ||
+        !(isa<tile::LoadOp>(op) || isMemoryEffectFree(op)) ||
+        !llvm::all_of(op->getOperands(), [&](Value each) { return collectLoaded(each, ops); }))
+      return false;
+    ops.insert(op);
+    return true;
+  }
+
   void writeSum(const OnlineLoop &online) {
     scf::ForOp loop = online.loop;
     auto copy = cast<scf::ForOp>(builder.clone(*loop, map));
@@ -735,11 +803,19 @@ private:
 
   /// What takes the place of a result of the last loop; null for the result itself.
   Value derivedFrom(unsigned i, Value result) {
-    if (i == last.maximum || activity.of(result) == Nothing)
+    if (i == last.maximum)
+      return savedNormaliser ? base : Value();
+    if (activity.of(result) == Nothing)
       return {};
     Value plain = map.lookup(result);
     for (const Rescaled &sum : last.sums)
       if (sum.index == i) {
+        if (savedNormaliser) {
+          bool isOne = &sum == normaliserOf(last);
+          if (!isOne)
+            return plain;
+          result = constantOf(builder, loc, result.getType(), 1.0);
+        }
         if (scale)
           plain = arith::MulFOp::create(builder, loc, plain, spreadLike(sum));
         return tile::ExternOp::create(builder, loc, result.getType(), ValueRange{result, plain},
@@ -769,6 +845,7 @@ private:
   OpBuilder builder;
   Location loc;
   Value base, scale;
+  bool savedNormaliser = false; ///< the constant is what the author has saved
   IRMapping map;
 };
 

@@ -212,6 +212,7 @@ void Transposer::transposeKernel(Block &body) {
     findSchedules(body);
   if (refusal)
     return;
+  findPicked();
   noteOwners();
   body.walk([&](Operation *op) { hasOthers |= readsGradient(op) && !scheduled.contains(op); });
   adjoints.clear();
@@ -219,6 +220,8 @@ void Transposer::transposeKernel(Block &body) {
   residuals.clear();
   if (!saved.empty())
     divideIntoSteps(body, afterCoordinates);
+  else if (!picked.empty())
+    transposePicked(body);
   else if (hasOthers)
     transposeBlock(body);
 }
@@ -919,7 +922,14 @@ void Transposer::divideIntoSteps(Block &body, Operation *marker) {
     isSaving = false;
     eraseDead(*first.thenBlock());
   }
-  auto query = scf::IfOp::create(builder, loc, isStep(-1), /*withElseRegion=*/false);
+  writeQuery();
+}
+
+void Transposer::writeQuery() {
+  Location loc = kernel.getLoc();
+  Value isQuery = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, step,
+                                        number(builder, loc, -1, step.getType()));
+  auto query = scf::IfOp::create(builder, loc, isQuery, /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(query.thenBlock());

@@ -156,7 +156,7 @@ void Transposer::noteOwners() {
     bool isScheduled = scheduled.contains(each.loads[0]); // whose schedule has a note
     addFacts(each, isScheduled);
     if (!isScheduled)
-      note(each.gradient, each.shared, notScheduled.lookup(each.loads[0]));
+      note(each, notScheduled.lookup(each.loads[0]));
     if (!each.isByLoads || (isScheduled && hasProducts))
       continue;
     // An axis that moves no address is shared; without a proof all are.
@@ -182,9 +182,16 @@ void Transposer::contribute(tile::LoadOp load, Value a) {
 void Transposer::addTo(tile::LoadOp load, Value a) {
   Location loc = load.getLoc();
   Value address = here(load.getPtr()), mask = load.getMask() ? here(load.getMask()) : Value();
+  if (auto one = picked.find(load); one != picked.end()) {
+    if (isSaving)
+      return pick(one->second, a);
+    mask = isLeft(one->second);
+  }
   const Contribution &contribution = contributions.find(load)->second;
   if (auto live = lanes.find(a); live != lanes.end() && live->second.mask != mask)
     a = zeroed(a);
+  if (isSaving)
+    a = withPicked(load, a);
   auto addAtomically = [&] {
     tile::AtomicRMWOp::create(builder, loc, a.getType(), tile::AtomicKind::FAdd, address, a, mask,
                               tile::MemSemantic::Relaxed);
@@ -209,8 +216,9 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
   addAtomically();
 }
 
-void Transposer::note(int gradient, const SharedOwnership &shared,
-                      const std::string &notTransposed) {
+void Transposer::note(const Owner &owner, const std::string &notTransposed) {
+  const int gradient = owner.gradient;
+  const SharedOwnership &shared = owner.shared;
   std::string text = "the gradient of " + nameOf(gradient);
   if (rows.contains(gradient)) {
     std::string conditions = shared.owner.why.empty() ? shared.owner.words(kernel) : "";
@@ -234,7 +242,11 @@ void Transposer::note(int gradient, const SharedOwnership &shared,
   notes.push_back(text + (shared.isOneStoreEach() ? " is stored" : " is summed") +
                   " by the program that owns it" +
                   (conditions.empty() ? "" : " where " + conditions) +
-                  ", and summed by atomic additions elsewhere" + further);
+                  ", and summed by atomic additions elsewhere" +
+                  (owner.isPicked ? "; with it what is read at positions from memory, or in a "
+                                    "second step by atomic additions where the program's blocks do "
+                                    "not cover it"
+                                  : further));
 }
 
 /// The argument whose gradient this one is.

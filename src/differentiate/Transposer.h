@@ -5,6 +5,7 @@
 //   TransposeMemory.cpp      loads, stores, and how gradients are summed
 //   TransposeLoops.cpp       loops
 //   PartialSums.cpp          sums over programs without atomic additions
+//   PickedElements.cpp       rows from which a program also reads one element by itself
 //   Schedules.cpp            gradients that are summed over tiles in an order of their own
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <vector>
 
@@ -113,7 +115,6 @@ private:
   void addTo(tile::LoadOp load, mlir::Value a);
   mlir::Value whereStoredOnce(tile::StoreOp store, mlir::Value a);
   std::string nameOf(int gradient) const;
-  void note(int gradient, const SharedOwnership &shared, const std::string &notTransposed);
 
   //===--- partial sums ---===//
 
@@ -266,6 +267,41 @@ private:
   void contributeSaved(Schedule &schedule, llvm::ArrayRef<mlir::Value> places);
   /// Divides what was written after `marker`, and what remains to be written, into two steps.
   void divideIntoSteps(mlir::Block &body, mlir::Operation *marker);
+  /// With the step -1: stores how many bytes each program saves.
+  void writeQuery();
+
+  //===--- picked elements ---===//
+
+  /// Loads of blocks of neighbours, one behind the other, of which a program reads one element by
+  /// itself as well.
+  struct Row {
+    tile::LoadOp load;
+    mlir::scf::ForOp loop; ///< around the load, but not around the other one; or null
+    int64_t width = 0;     ///< of a block, in elements
+    int64_t step = 1;      ///< of the loop
+    Size distance;         ///< of the picked element from the first one of the first block
+    mlir::Value at;        ///< the same where the transpose is written, an i64
+    mlir::Value takes;     ///< a constant i1: whether the row takes the element
+    bool isTaker = false;
+  };
+  /// A load of one element.
+  struct Picked {
+    tile::LoadOp load;
+    llvm::SmallVector<Row, 1> rows; ///< that may take its gradient
+    mlir::Value adjoint;            ///< zero where the load is masked
+  };
+  static constexpr int64_t noteBytes = 16; ///< of a program: a note of 4 bytes
+  void findPicked();
+  /// Nothing where a load is no such row.
+  std::optional<Row> rowOf(tile::LoadOp picked, tile::LoadOp load);
+  mlir::Value inElement(const Row &row, mlir::Value value, mlir::Value lane, mlir::Value variable);
+  mlir::Value isCovered(const Row &row, mlir::Value distance);
+  mlir::Value isLeft(Picked &one);
+  void pick(Picked &one, mlir::Value a);
+  mlir::Value withPicked(tile::LoadOp load, mlir::Value a);
+  mlir::Value noteAddress(mlir::Location loc);
+  /// Both steps of a kernel with such loads.
+  void transposePicked(mlir::Block &body);
 
   /// Stands for what must not be used.
   mlir::Value placeholder(mlir::Type type);
@@ -301,11 +337,14 @@ private:
     int gradient; ///< -1: several
     llvm::SmallVector<tile::LoadOp> loads;
     SharedOwnership shared;
-    bool isByLoads; ///< found by looking at the loads, which are all that read the tensor
+    bool isByLoads;        ///< found by looking at the loads, which are all that read the tensor
+    bool isPicked = false; ///< elements are also read by other loads, at addresses from memory
   };
   std::vector<Owner> owners;
+  llvm::MapVector<mlir::Operation *, Picked> picked;
   void addFacts(unsigned argument, unsigned facts); ///< GradientFact
   void addFacts(const Owner &owner, bool isScheduled);
+  void note(const Owner &owner, const std::string &notTransposed);
   const bool mayHaveSchedules;
   Coordinates coordinates;                                     ///< of tiles, for schedules
   llvm::DenseMap<mlir::Operation *, std::string> notScheduled; ///< loads, and why

@@ -2,8 +2,9 @@
 
     nice -n 19 python tests/differentiation/run_random_programs.py --programs 10000 --out /tmp/programs.jsonl
 
-Six kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
-some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), products of matrices (test_random_products.py), and attention (test_random_attention.py).
+Seven kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
+some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), products of matrices (test_random_products.py), attention (test_random_attention.py),
+and rows with picked elements (test_random_picked.py).
 Each is checked as the tests check it. One process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
 with the same `--out` goes on where it ended. The summary counts passes, wrong programs and refusals by their reason; the exit code is 1 if
 any program is wrong.
@@ -19,7 +20,7 @@ import re
 import subprocess
 import sys
 
-KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention")
+KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention", "picked")
 
 
 def run(seed):
@@ -30,6 +31,7 @@ def run(seed):
     import nereid
     import test_random_addresses as addresses
     import test_random_attention as attention
+    import test_random_picked as picked
     import test_random_products as products
     import test_random_programs as programs
     kind = KINDS[seed % len(KINDS)]
@@ -39,6 +41,8 @@ def run(seed):
         given, grid = addresses.arguments(seed)
     elif kind in ("products", "attention"):
         text, has_axes = (products if kind == "products" else attention).program(seed)
+    elif kind == "picked":
+        text, has_parts = picked.program(seed)
     else:
         text = programs.program(seed, is_forward=kind != "reverse")
     try:
@@ -47,6 +51,8 @@ def run(seed):
             addresses.check(kernel, grid, given, seed)
         elif kind == "products":
             products.check(text, has_axes, seed)
+        elif kind == "picked":
+            picked.check(text, has_parts, seed)
         elif kind == "attention":
             attention.check(text, has_axes, seed)
         elif kind == "forward":

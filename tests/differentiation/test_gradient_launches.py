@@ -150,3 +150,36 @@ def test_errors_of_a_gradient_are_those_of_its_differentiation():
         with pytest.raises(nereid.CompilationError, match="while") as found:
             gradient.backward[(4, )](x, w, y, 5.0, dx=torch.empty(4), dw=torch.empty(1), dy=torch.ones(4))
         assert "at_most" in str(found.value)
+
+
+@nereid.jit
+def looked_up(table, index, y, width, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    value = tl.load(table + tl.load(index + tl.program_id(0)) * width + i, mask=i < width, other=0.0)
+    tl.store(y + tl.program_id(0) * width + i, value, mask=i < width)
+
+
+@pytest.mark.parametrize("narrow,sum_of_ones", [((), 300.0), ("table", 256.0), (("table", ), 256.0)])
+def test_sums_in_the_dtype_of_a_gradient(narrow, sum_of_ones):
+    """In bf16, 256 + 1 is 256."""
+    width, rows = 4096, 1000
+    table, index = torch.randn(rows, width).bfloat16(), torch.full((300, ), 7)
+    index[100] = 3
+    dy, found = torch.ones(301, width).bfloat16(), torch.full_like(table, float("nan"))
+    index = torch.cat((index, torch.tensor([7])))
+    gradient = nereid.grad(looked_up, "table", "y", narrow)
+    for _ in range(4):
+        gradient.backward[(301, )](table, index, torch.empty_like(dy), width, dy=dy, dtable=found, BLOCK=4096)
+        expected = torch.zeros(rows, width)
+        expected[7], expected[3] = sum_of_ones, 1.0
+        assert torch.equal(found.float(), expected)
+    operator = nereid.autograd(looked_up, "table", {"y": lambda a: a["table"].new_empty(301, width)}, (301, ), arguments={"width": width, "BLOCK": 4096}, narrow=narrow)
+    table.requires_grad_()
+    assert torch.equal(torch.autograd.grad(operator(table, index), table, dy)[0].float(), expected)
+
+
+def test_names_of_narrow_gradients():
+    with pytest.raises(ValueError, match="`narrow` names `index`, which is not in `wrt`: expected some of `table`"):
+        nereid.grad(looked_up, "table", "y", narrow="index")
+    with pytest.raises(ValueError, match="`narrow` names `index`, which is not in `wrt`"):
+        nereid.autograd(looked_up, "table", "y", (1, ), narrow="index")

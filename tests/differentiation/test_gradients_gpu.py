@@ -5,6 +5,7 @@ import nereid
 import nereid.ops
 import pytest
 import test_grad_loads
+import test_grad_picked
 import test_partial_sums
 import test_whole_gradients
 import torch
@@ -127,6 +128,25 @@ def test_partial_sums_of_several_grids(name):
         assert all(f"the gradient of `{each}` is summed in partial sums" in text for each in summed)
     for each in found["cpu"]:
         torch.testing.assert_close(found["cuda"][each].cpu(), found["cpu"][each], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_picked_elements_of_rows(dtype, monkeypatch):
+    monkeypatch.setattr(test_grad_picked, "DEVICE", "cuda")
+    for n in (7, 517):
+        test_grad_picked.test_cross_entropy(test_grad_picked.online, 1.0, False, dtype, n)
+        test_grad_picked.test_cross_entropy(test_grad_picked.early, 1.5, True, dtype, n)
+        test_grad_picked.test_cross_entropy(test_grad_picked.in_branch, 1.0, True, dtype, n)
+    test_grad_picked.test_label_smoothing_in_two_passes(dtype)
+    test_grad_picked.test_elements_that_other_programs_store(dtype)
+    test_grad_picked.test_elements_of_other_rows_and_of_none(40)
+    test_grad_picked.test_elements_of_other_rows_and_of_none(48)
+    test_grad_picked.test_a_row_without_a_gradient_of_its_own()
+    test_grad_picked.test_several_rows_of_a_program()
+    test_grad_picked.test_two_elements_of_a_row()
+    test_grad_picked.test_saved_logarithm_of_the_sum(False)
+    test_grad_picked.test_saved_logarithm_of_the_sum(True)
+    test_grad_picked.test_a_gradient_has_the_same_bits_in_every_launch()
 
 
 def test_recorded_into_a_graph():

@@ -506,3 +506,18 @@ expr("cuda", SPLIT, "if (!steps.back() || !loop.getResult(number).use_empty())",
 BLOCK_SUM = "src/targets/nvidia/emit/BlockSum.cpp"
 expr("cuda", BLOCK_SUM, "for (unsigned blocks = 1; blocks < e.splits; blocks *= 2) {", "e.splits", "4u", "the second half of eight blocks is not added")
 expr("cuda", BLOCK_SUM, "e.b.CreateSelect(isFirst, size, e.i32(0));", "size", "e.i32(2)", "of blocks that are added in turn only one is")
+PICKED = "src/differentiate/PickedElements.cpp"
+expr("gradients", PICKED, "left = arith::AndIOp::create(builder, loc, left, here(mask));", "arith::AndIOp::create(builder, loc, left, here(mask))", "left", "what a mask leaves out is added in the second step")
+expr("gradients", PICKED, "coefficient != (isLane ? 1 : row.width)", "coefficient != (isLane ? 1 : row.width)", "false", "rows with gaps count as whole ones")
+expr("gradients", PICKED, "Value covered = arith::CmpIOp::create(builder, loc, Predicate::sge, distance, number(0));", "number(0)", "number(-4)", "elements before the row count as covered")
+expr("gradients", PICKED, "covered = both(covered, arith::CmpIOp::create(builder, loc, Predicate::slt, at, end));", "at, end", "begin, end", "elements behind the last round count as covered")
+expr("gradients", PICKED, "covered = both(covered, inElement(row, mask, lane, variable));", "both(covered, inElement(row, mask, lane, variable))", "covered", "elements that the row's mask leaves out count as covered")
+expr("gradients", PICKED, "row->isTaker = true;", "true", "false", "each load of a row adds the element")
+expr("gradients", PICKED, "auto takes = number(row.isTaker);", "number(row.isTaker)", "number(false)", "the second step adds what the first one has added")
+skip("gradients", PICKED, "tile::StoreOp::create(builder, loc, noteAddress(loc), yes, left);", "no program notes what it has left")
+skip("gradients", PICKED, "lane = arith::SubIOp::create(builder, loc, lane, before);", "the element is looked for in the first block of a row")
+expr("gradients", PICKED, "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition);", "mask ? arith::AndIOp::create(builder, loc, condition, mask).getResult() : condition",
+     "mask", "a load that leaves a branch is always executed")
+expr("gradients", ONLINE, "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;", "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32", "true",
+     "a logarithm that was saved in 16 bits is exact")
+expr("gradients", ONLINE, "constantOf(builder, loc, base.getType(), 1.0 / factor));", "1.0 / factor", "1.0 * factor", "a multiple of the logarithm is multiplied once more")
