@@ -24,6 +24,7 @@
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "differentiate/Recurrences.h"
+#include "differentiate/TileSizes.h"
 #include "differentiate/Transposer.h"
 #include "ir/tile/RareElse.h"
 
@@ -164,19 +165,6 @@ private:
     return sum && !sum->base && sum->terms == position.terms;
   }
 };
-
-/// A block of one dimension as one of the shape of `like`, along this dimension.
-Value alongDim(OpBuilder &builder, Location loc, Value line, unsigned dim, RankedTensorType like) {
-  auto type = cast<RankedTensorType>(line.getType());
-  SmallVector<int64_t> shape{type.getDimSize(0)};
-  for (unsigned i = 0; i < like.getRank(); ++i)
-    if (i != dim) {
-      shape.insert(shape.begin() + i, 1);
-      line = tile::ExpandDimsOp::create(builder, loc, type.clone(shape), line, i);
-    }
-  auto whole = like.clone(type.getElementType());
-  return line.getType() == whole ? line : tile::BroadcastOp::create(builder, loc, whole, line);
-}
 
 /// Whether a value of the loop's body depends on what the loop carries and is linear.
 bool dependsOnCarried(Value value, scf::ForOp loop, const llvm::DenseSet<Value> &linear) {
@@ -471,7 +459,7 @@ bool Transposer::isSumLoop(scf::ForOp loop) const {
 
 //===--- the loop over blocks ---===//
 
-Value Transposer::tilesOf(const Schedule &each) {
+Value Transposer::tilesOf(Schedule &each) {
   Location loc = tile::LoadOp(each.load).getLoc();
   Value count = number(builder, loc, 1, builder.getI32Type());
   auto multiply = [&](Value by) {
@@ -480,8 +468,11 @@ Value Transposer::tilesOf(const Schedule &each) {
   };
   for (unsigned place : each.owned)
     multiply(each.tiles.all[place].extent);
-  for (scf::ForOp loop : each.loops)
-    multiply(roundsOf(loop).count);
+  for (scf::ForOp loop : each.loops) {
+    each.blocksOfRound = count;
+    each.countOfRounds = toInteger(builder, loc, roundsOf(loop).count, builder.getI32Type());
+    multiply(each.countOfRounds);
+  }
   return count;
 }
 
@@ -518,6 +509,9 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
   // Besides the loop over blocks, and those over tiles.
   if (each.why.empty() && loops > each.loopsWritten)
     each.why = computedInLoop;
+  if (each.why.empty() && each.roundOfBlock)
+    exchangeTileSizes(
+        {blocks, each.roundOfBlock, each.restOfBlock, each.countOfRounds, each.blocksOfRound});
   return each.why.empty();
 }
 
@@ -590,7 +584,12 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   each.rounds.assign(each.loops.size(), Value());
   for (unsigned i = each.isByBlocks ? 0 : each.loops.size(); i-- > 0;) {
     Value count = roundsOf(each.loops[i]).count;
-    each.rounds[i] = toInteger(builder, loc, takeOff(count), count.getType());
+    Value round = takeOff(count);
+    each.rounds[i] = toInteger(builder, loc, round, count.getType());
+    if (i + 1 == each.loops.size()) {
+      each.roundOfBlock = round.getDefiningOp();
+      each.restOfBlock = rest.getDefiningOp();
+    }
   }
   SmallVector<Value> places(each.tiles.all.size());
   for (unsigned place : llvm::reverse(each.owned))

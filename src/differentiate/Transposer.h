@@ -201,6 +201,10 @@ private:
     mlir::Value position;            ///< of the block that is being written: the loops' variable
     llvm::SmallVector<mlir::Value> places; ///< of the tile that is being written
     unsigned loopsWritten = 0;
+    /// Of the innermost loop: its rounds, the blocks of one round, and what takes the round off
+    /// the number of a block (TileSizes.h).
+    mlir::Value countOfRounds, blocksOfRound;
+    mlir::Operation *roundOfBlock = nullptr, *restOfBlock = nullptr;
     llvm::SmallVector<mlir::Value> rounds; ///< of each loop, where a contribution is written
     mlir::Value contribution;              ///< to the gradient of one program's block
     bool isSaved = false;                  ///< from an adjoint that the first step has saved
@@ -224,7 +228,7 @@ private:
   /// For people.
   std::string wordsOf(const Schedule &schedule) const;
   /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
-  mlir::Value tilesOf(const Schedule &schedule);
+  mlir::Value tilesOf(Schedule &schedule);
   mlir::Value conditionOf(const Schedule &schedule, mlir::Value count);
   /// The schedule where it can be taken, and an empty region elsewhere; null with a reason.
   mlir::scf::IfOp writeAlternatives(Schedule &schedule, mlir::Block &body, mlir::Value holds,
