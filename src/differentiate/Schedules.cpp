@@ -45,6 +45,9 @@ namespace {
 constexpr int32_t enoughBlocks = 128;
 constexpr int32_t programsPerBlock = 8;
 
+/// Sums of one loop take at most so many elements: 128 registers a thread with four warps.
+constexpr int64_t mostSummedTogether = 16384;
+
 constexpr const char *computedInLoop = "what a tile adds to it is computed in a loop";
 
 /// A count that is not negative as an integer of another type.
@@ -266,49 +269,103 @@ void Transposer::findSchedules(Block &body) {
     adjoints.clear();
     lanes.clear();
     each.why = planSchedule(each);
-    if (each.why.empty() && each.owner.shared.empty() && each.owner.wraps.empty()) {
+    if (!each.why.empty())
+      continue;
+    if (each.owner.shared.empty() && each.owner.wraps.empty()) {
       ownByTile(each);
       continue;
     }
-    if (each.why.empty()) {
-      Value count = tilesOf(each), holds = conditionOf(each, count);
-      bool readsLoops = llvm::any_of(each.all, [&](tile::LoadOp load) {
-        auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
-        return loop && !readFromLoops(loop).empty();
-      });
-      scf::IfOp branch;
-      if (readsLoops)
-        each.why = computedInLoop;
-      else
-        branch = writeAlternatives(each, body, holds, count);
-      if (!branch && each.why == computedInLoop && maySave(each)) {
-        each.why.clear();
-        each.isSaved = true;
-        branch = writeAlternatives(each, body, holds, count);
-      }
-      if (refusal)
-        return;
-      if (branch) {
-        auto same = llvm::find_if(written, [&](const Alternatives &other) {
-          return isComputedAlike(other.holds, holds);
-        });
-        if (same == written.end())
-          same = &written.emplace_back(Alternatives{branch, holds, {}});
-        same->loads.append(each.all);
-      }
+    each.count = tilesOf(each);
+    each.holds = conditionOf(each, each.count);
+  }
+  for (Schedule &each : candidates) {
+    if (each.isPartner || (each.why.empty() && !each.count))
+      continue;
+    scf::IfOp branch;
+    if (each.why.empty() && findPartners(each, candidates))
+      branch = writePlanned(each, body);
+    if (!branch && !refusal && each.count) {
+      for (Schedule *partner : each.partners)
+        partner->isPartner = false;
+      each.partners.clear();
+      branch = writePlanned(each, body);
     }
-    if (!each.why.empty()) {
+    if (refusal)
+      return;
+    if (!branch) {
       notScheduled[each.all[0]] = each.why;
       continue;
     }
-    scheduled.insert(each.all.begin(), each.all.end());
-    notes.push_back(wordsOf(each));
+    Value condition = branch.getCondition();
+    auto same = llvm::find_if(written, [&](const Alternatives &other) {
+      return isComputedAlike(other.holds, condition);
+    });
+    if (same == written.end())
+      same = &written.emplace_back(Alternatives{branch, condition, {}});
+    for (Schedule *one : each.written()) {
+      same->loads.append(one->all);
+      scheduled.insert(one->all.begin(), one->all.end());
+      notes.push_back(wordsOf(*one));
+    }
   }
   for (const Alternatives &each : written) {
     writeOtherwise(each.branch, body, each.loads);
     if (refusal)
       return;
   }
+}
+
+bool Transposer::readsLoops(const Schedule &each) const {
+  return llvm::any_of(each.all, [&](tile::LoadOp load) {
+    auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
+    return loop && !readFromLoops(loop).empty();
+  });
+}
+
+bool Transposer::findPartners(Schedule &each, std::vector<Schedule> &candidates) {
+  auto sumOf = [](const Schedule &one) {
+    auto block = dyn_cast<RankedTensorType>(tile::LoadOp(one.load).getType());
+    return block ? block.getNumElements() : 1;
+  };
+  auto sameLoop = [](tile::LoadOp a, tile::LoadOp b) { return a->getBlock() == b->getBlock(); };
+  int64_t elements = sumOf(each);
+  if (!readsLoops(each))
+    return false;
+  for (Schedule &other : llvm::make_range(candidates.begin(), candidates.end())) {
+    bool isLater = &other > &each;
+    if (!isLater || other.isPartner || !other.why.empty() || !other.count ||
+        other.isByBlocks != each.isByBlocks || other.step != each.step ||
+        other.varying != each.varying || other.loops != each.loops || other.owned != each.owned ||
+        other.owner.shared != each.owner.shared || other.all.size() != each.all.size() ||
+        !llvm::equal(each.all, other.all, sameLoop) || !sameLoop(each.load, other.load) ||
+        !isComputedAlike(each.count, other.count) || elements + sumOf(other) > mostSummedTogether)
+      continue;
+    elements += sumOf(other);
+    other.isPartner = true;
+    each.partners.push_back(&other);
+  }
+  return !each.partners.empty();
+}
+
+scf::IfOp Transposer::writePlanned(Schedule &each, Block &body) {
+  Location loc = each.load.getLoc();
+  Value holds = each.holds;
+  for (Schedule *partner : each.partners)
+    if (!isComputedAlike(holds, partner->holds))
+      holds = arith::AndIOp::create(builder, loc, holds, partner->holds);
+  scf::IfOp branch;
+  each.why.clear();
+  if (readsLoops(each))
+    each.why = computedInLoop;
+  else
+    branch = writeAlternatives(each, body, holds);
+  if (!branch && each.why == computedInLoop && maySave(each)) {
+    each.why.clear();
+    for (Schedule *one : each.written())
+      one->isSaved = true;
+    branch = writeAlternatives(each, body, holds);
+  }
+  return branch;
 }
 
 /// No other tile reads what this one reads: its program stores it in the kernel's order.
@@ -351,16 +408,17 @@ Value Transposer::conditionOf(const Schedule &each, Value count) {
   return arith::AndIOp::create(builder, loc, holds, isEnough);
 }
 
-scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds, Value count) {
+scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds) {
   size_t savedBefore = saved.size();
   int64_t bytesBefore = savedBytes;
   if (each.isSaved)
-    saveValues(each);
+    for (Schedule *one : each.written())
+      saveValues(*one);
   auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
   branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  if (!writeSchedule(each, body, count)) {
+  if (!writeSchedule(each, body, each.count)) {
     forget(branch);
     branch.erase();
     saved.truncate(savedBefore);
@@ -603,12 +661,54 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   SmallVector<Value> own = places;
   for (unsigned place : each.owner.shared)
     own[place] = each.isByBlocks ? number(builder, loc, 0, type) : placeholder(type);
-  for (const Wrap &wrap : each.owner.wraps)
-    unwrapped.insert(wrap.op);
+  for (Schedule *one : each.written())
+    for (const Wrap &wrap : one->owner.wraps)
+      unwrapped.insert(wrap.op);
   enterTile(body, own);
   for (scf::ForOp loop : each.loops)
     enterScheduledRound(loop);
-  Value address = here(each.load.getPtr());
+  SmallVector<Value> addresses, masks, sums;
+  for (Schedule *one : each.written()) {
+    addresses.push_back(here(one->load.getPtr()));
+    masks.push_back(maskOfBlock(*one, addresses.back()));
+    each.why = one->why;
+    if (!each.why.empty())
+      return;
+  }
+  unwrapped.clear();
+
+  // What the tiles with these coordinates add.
+  const SmallVector<Schedule *> written = each.written();
+  SmallVector<tile::LoadOp> chosen;
+  for (Schedule *one : written) {
+    Type block = one->load.getType(), element = tile::elementOf(block);
+    Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
+    sums.push_back(zeroOf(builder, loc, tile::withShapeOf(wide, block)));
+    chosen.push_back(one->load);
+  }
+  each.places = places;
+  for (size_t i = 0; i < each.all.size(); ++i) {
+    for (Schedule *one : written)
+      one->load = one->all[i];
+    if (each.isByBlocks)
+      each.loops.assign(1, cast<scf::ForOp>(each.load->getParentOp()));
+    each.places = places;
+    sums = sumOverTiles(each, body, sums);
+  }
+  for (auto [one, load] : llvm::zip(written, chosen)) {
+    one->load = load;
+    if (each.why.empty())
+      each.why = one->why;
+  }
+  if (refusal || !each.why.empty())
+    return;
+  for (auto [one, address, mask, sum] : llvm::zip(written, addresses, masks, sums))
+    tile::StoreOp::create(builder, loc, address,
+                          convertTo(builder, sum, tile::elementOf(one->load.getType())), mask);
+}
+
+Value Transposer::maskOfBlock(Schedule &each, Value address) {
+  Location loc = each.load.getLoc();
   Value mask = each.load.getMask() ? here(each.load.getMask()) : Value();
   for (const Wrap &wrap : each.owner.wraps) {
     Value position = here(wrap.position), bound = here(wrap.op->getOperand(1));
@@ -616,32 +716,16 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
     auto block = dyn_cast<RankedTensorType>(address.getType());
     if (wrap.dims.size() != 1 || !splatOf(wrap.op->getOperand(1))) {
       each.why = "positions wrap around in a way that is not known";
-      return;
+      return mask;
     }
     inside = alongDim(builder, loc, inside, wrap.dims[0], block);
     mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;
   }
-  unwrapped.clear();
-
-  // What the tiles with these coordinates add.
-  Type block = each.load.getType(), element = tile::elementOf(block);
-  Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
-  Value sum = zeroOf(builder, loc, tile::withShapeOf(wide, block));
-  each.places = places;
-  const tile::LoadOp chosen = each.load;
-  for (tile::LoadOp load : each.all) {
-    each.load = load;
-    if (each.isByBlocks)
-      each.loops.assign(1, cast<scf::ForOp>(load->getParentOp()));
-    each.places = places;
-    sum = sumOverTiles(each, body, sum);
-  }
-  each.load = chosen;
-  if (!refusal && each.why.empty())
-    tile::StoreOp::create(builder, loc, address, convertTo(builder, sum, element), mask);
+  return mask;
 }
 
-Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned sharedBefore) {
+SmallVector<Value> Transposer::sumOverTiles(Schedule &each, Block &body, SmallVector<Value> sums,
+                                            unsigned sharedBefore) {
   Location loc = each.load.getLoc();
   if (sharedBefore < each.owner.shared.size()) {
     unsigned place = each.owner.shared[sharedBefore];
@@ -649,21 +733,26 @@ Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned 
     if (each.isByBlocks && place == each.varying.value_or(each.owner.shared[0]))
       std::tie(begin, end) = tilesWithBlock(each);
     ++each.loopsWritten;
-    return loopOver(builder, loc, begin, end, sum, [&](Value at, ValueRange carried) {
+    return loopOver(builder, loc, begin, end, sums, [&](Value at, ValueRange carried) {
       each.places[place] = at;
-      return SmallVector<Value>{sumOverTiles(each, body, carried[0], sharedBefore + 1)};
-    })[0];
+      return sumOverTiles(each, body, SmallVector<Value>(carried), sharedBefore + 1);
+    });
   }
   SmallVector<Value> places = each.places;
   enterTile(body, places);
   adjoints.clear();
   lanes.clear();
-  each.contribution = Value();
+  for (Schedule *one : each.written())
+    one->contribution = Value();
   if (each.isSaved)
     contributeSaved(each, places);
   else
     transposeBlock(body);
-  return refusal ? sum : addContribution(each, sum);
+  if (refusal)
+    return sums;
+  for (auto [one, sum] : llvm::zip(each.written(), sums))
+    sum = addContribution(*one, sum);
+  return sums;
 }
 
 Value Transposer::addContribution(Schedule &each, Value sum) {
