@@ -399,7 +399,7 @@ def main():
     print("| case | ours, us (warps) | by hand, us | ratio | errors | how gradients are summed |\n|---|---|---|---|---|---|")
     failed = False
     runs = {name: functools.partial(lambda make, name: timed(name, make(), bench, options.seconds, [int(each) for each in options.warps.split(",")]), make, name)
-            for name, make in cases().items()}
+            for name, make in (cases() if options.only != "attention" else {}).items()}  # the others need Liger
     runs["attention"] = lambda: attentions(bench, options.seconds, options.options)
     for name, run in runs.items():
         if options.only in name:
