@@ -23,6 +23,7 @@
 // every program, all with one result; where they fail, the gradient is summed by atomic additions.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Outside.h"
 #include "differentiate/Recurrences.h"
 #include "differentiate/TileSizes.h"
 #include "differentiate/Transposer.h"
@@ -65,109 +66,6 @@ Value toInteger(OpBuilder &builder, Location loc, Value count, Type type) {
 Value number(OpBuilder &builder, Location loc, int64_t value, Type type) {
   return arith::ConstantOp::create(builder, loc, IntegerAttr::get(type, value));
 }
-
-/// The one value of all elements of a block, or null.
-Value splatOf(Value block) {
-  while (Operation *op = block.getDefiningOp()) {
-    if (auto splat = dyn_cast<tile::SplatOp>(op))
-      return splat.getSrc();
-    if (!isa<tile::BroadcastOp, tile::ExpandDimsOp>(op))
-      break;
-    block = op->getOperand(0);
-  }
-  return {};
-}
-
-/// Where a block is zero: at positions along one dimension that are not below a bound.
-struct Outside {
-  Address position; ///< along dimension 0
-  Value bound;
-
-  /// Whether a block is zero outside, along this dimension.
-  bool isZero(Value block, unsigned dim, unsigned depth = 16) const {
-    Operation *op = block.getDefiningOp();
-    if (!op || !depth)
-      return false;
-    auto operand = [&](unsigned i, unsigned along) {
-      return isZero(op->getOperand(i), along, depth - 1);
-    };
-    if (matchPattern(block, m_AnyZeroFloat()))
-      return true;
-    return llvm::TypeSwitch<Operation *, bool>(op)
-        .Case([&](tile::LoadOp load) {
-          return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&
-                 (!load.getOther() || isZero(load.getOther(), dim, depth - 1));
-        })
-        .Case<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::DivFOp>(
-            [&](auto) { return operand(0, dim); })
-        .Case<arith::AddFOp, arith::SubFOp>(
-            [&](auto) { return operand(0, dim) && operand(1, dim); })
-        .Case([&](arith::MulFOp) { return operand(0, dim) || operand(1, dim); })
-        .Case([&](arith::SelectOp select) {
-          return operand(2, dim) &&
-                 (operand(1, dim) || isFalse(select.getCondition(), dim, depth - 1));
-        })
-        .Case([&](tile::DotOp dot) {
-          unsigned rank = cast<RankedTensorType>(block.getType()).getRank();
-          bool fromA = dim + 1 < rank && operand(0, dim);
-          bool fromB = dim + 2 != rank && operand(1, dim);
-          return (fromA || fromB) && isZero(dot.getC(), dim, depth - 1);
-        })
-        .Case([&](tile::TransOp trans) { return operand(0, unsigned(trans.getOrder()[dim])); })
-        .Case([&](tile::BroadcastOp) {
-          return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
-                 operand(0, dim);
-        })
-        .Case([&](tile::ExpandDimsOp expand) {
-          return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
-        })
-        .Default(false);
-  }
-
-private:
-  /// Whether a mask is false outside.
-  bool isFalse(Value mask, unsigned dim, unsigned depth) const {
-    Operation *op = mask.getDefiningOp();
-    if (!op || !depth)
-      return false;
-    auto operand = [&](unsigned i, unsigned along) {
-      return isFalse(op->getOperand(i), along, depth - 1);
-    };
-    if (isa<arith::AndIOp>(op))
-      return operand(0, dim) || operand(1, dim);
-    if (isa<arith::OrIOp>(op))
-      return operand(0, dim) && operand(1, dim);
-    if (isa<tile::BroadcastOp>(op))
-      return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
-             operand(0, dim);
-    if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
-      return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
-    // Lanes of an adjoint that are not zero, as Transposer::liveWhereNotZero compares.
-    if (auto differs = dyn_cast<arith::CmpFOp>(op))
-      return differs.getPredicate() == arith::CmpFPredicate::UNE &&
-             matchPattern(differs.getRhs(), m_AnyZeroFloat()) &&
-             isZero(differs.getLhs(), dim, depth - 1);
-    auto compare = dyn_cast<arith::CmpIOp>(op);
-    if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
-      return false;
-    Value limit = splatOf(compare.getRhs()), left = compare.getLhs();
-    if (!limit || !isSame(limit, bound))
-      return false;
-    while (Operation *view = left.getDefiningOp()) {
-      if (auto expand = dyn_cast<tile::ExpandDimsOp>(view)) {
-        if (dim == expand.getAxis())
-          return false;
-        dim -= dim > expand.getAxis();
-      } else if (!isa<tile::BroadcastOp>(view)) {
-        break;
-      }
-      left = view->getOperand(0);
-    }
-    auto type = dyn_cast<RankedTensorType>(left.getType());
-    std::optional<Address> sum = type && type.getRank() == 1 ? addressOf(left) : std::nullopt;
-    return sum && !sum->base && sum->terms == position.terms;
-  }
-};
 
 /// Whether a value of the loop's body depends on what the loop carries and is linear.
 bool dependsOnCarried(Value value, scf::ForOp loop, const llvm::DenseSet<Value> &linear) {
@@ -567,6 +465,8 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
   // Besides the loop over blocks, and those over tiles.
   if (each.why.empty() && loops > each.loopsWritten)
     each.why = computedInLoop;
+  if (each.why.empty())
+    unwrapProducts(blocks);
   if (each.why.empty() && each.roundOfBlock)
     exchangeTileSizes(
         {blocks, each.roundOfBlock, each.restOfBlock, each.countOfRounds, each.blocksOfRound});
