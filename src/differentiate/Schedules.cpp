@@ -32,6 +32,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <vector>
@@ -432,6 +434,44 @@ Value Transposer::tilesOf(Schedule &each) {
   return count;
 }
 
+/// Moves what is the same for all tiles in front of the loops over them, also loads, which read
+/// nothing where a loop has no tiles.
+static void hoistFromTiles(scf::ForOp blocks) {
+  blocks.walk([&](scf::ForOp loop) {
+    auto isWrite = [](Operation *op) {
+      return !isa<tile::LoadOp>(op) && !op->getNumRegions() && !isMemoryEffectFree(op);
+    };
+    bool writes = false;
+    loop.getBody()->walk([&](Operation *op) { writes |= isWrite(op); });
+    if (loop == blocks || writes)
+      return;
+    OpBuilder builder(loop);
+    Location loc = loop.getLoc();
+    Value runs = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                       loop.getLowerBound(), loop.getUpperBound());
+    moveLoopInvariantCode(
+        loop.getLoopRegions(),
+        [&](Value value, Region *) { return loop.isDefinedOutsideOfLoop(value); },
+        [&](Operation *op, Region *) {
+          auto load = dyn_cast<tile::LoadOp>(op);
+          return load ? !load.getIsVolatile() : isMemoryEffectFree(op) && isSpeculatable(op);
+        },
+        [&](Operation *op, Region *) {
+          loop.moveOutOfLoop(op);
+          auto load = dyn_cast<tile::LoadOp>(op);
+          if (!load)
+            return;
+          builder.setInsertionPoint(load);
+          Value mask = runs;
+          if (auto type = dyn_cast<RankedTensorType>(load.getType()))
+            mask = tile::SplatOp::create(builder, loc, type.clone(builder.getI1Type()), runs);
+          if (load.getMask())
+            mask = arith::AndIOp::create(builder, loc, load.getMask(), mask);
+          load.getMaskMutable().assign(mask);
+        });
+  });
+}
+
 bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
   Location loc = each.load.getLoc();
   Type type = builder.getI32Type();
@@ -470,6 +510,8 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
   if (each.why.empty() && each.roundOfBlock)
     exchangeTileSizes(
         {blocks, each.roundOfBlock, each.restOfBlock, each.countOfRounds, each.blocksOfRound});
+  if (each.why.empty())
+    hoistFromTiles(blocks);
   return each.why.empty();
 }
 
