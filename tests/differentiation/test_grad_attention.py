@@ -463,4 +463,4 @@ def test_sums_of_one_loop_fit_into_registers(BN, D, together):
     kernel = nereid.grad(attention_of_strides, ("Q", "K", "V"), "Out").backward.kernel
     tile = kernel.warmup(half, half, half, half, 4096 * D, 4096 * D, 4096 * D, D, 4096, dQ=half, dK=half, dV=half, dOut=half, BM=64, BN=BN, D=D, num_warps=8, grid=(64, 64),
                          saved=torch.empty(16, dtype=torch.uint8)).asm["tile"]
-    assert (f"-> (tensor<{BN}x{D}xf32>, tensor<{BN}x{D}xf32>)" in tile) == together
+    assert (f"-> (tensor<{D}x{BN}xf32>, tensor<{BN}x{D}xf32>)" in tile) == together
