@@ -148,7 +148,7 @@ def test_tiles_of_the_sizes_of_the_forward_kernel(BM, BN, distance, rounds):
     a, b, dc = matrix(M, width, torch.float64), matrix(width, N, torch.float64), matrix(M, N, torch.float64)
     found = dict(a_ptr=torch.full((M, width + 40), float("nan"), dtype=torch.float64), b_ptr=torch.full((width + 40, N), float("nan"), dtype=torch.float64))
     da, db = found["a_ptr"][:, :width], found["b_ptr"][:width]
-    wide = [torch.cat([a, torch.full((M, 40), float("inf"), dtype=torch.float64)], 1), torch.cat([b, torch.full((40, N), float("inf"), dtype=torch.float64)])]
+    wide = [torch.cat([a, torch.ones(M, 40, dtype=torch.float64)], 1), torch.cat([b, torch.ones(40, N, dtype=torch.float64)])]
     gradient = nereid.grad(whole_product, ("a_ptr", "b_ptr"), "c_ptr")
     gradient.backward.kernel[(M // BM, N // BN)](wide[0], wide[1], dc, rounds, width + 40, N, N, da_ptr=da, db_ptr=db, dc_ptr=dc, BM=BM, BN=BN, BK=BK, DISTANCE=distance)
     text = explained_kernels(gradient)
@@ -168,6 +168,26 @@ def test_blocks_of_rounds_that_follow_one_another(distance, block):
     compiled = nereid.grad(whole_product, ("a_ptr", "b_ptr"), "c_ptr").backward.kernel.warmup(x, x, x, 32, 1024, 1024, 1024, da_ptr=x, db_ptr=x, dc_ptr=x, BM=16, BN=16, BK=8,
                                                                                           DISTANCE=distance, grid=(16, 16))
     assert f"-> (tensor<{block}xf64>)" in compiled.asm["tile"] and ("-> (tensor<16x8xf64>)" in compiled.asm["tile"]) == (distance == 11)
+
+
+@nereid.jit
+def repeated_columns(a_ptr, b_ptr, c_ptr, N, rounds, stride, width, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Columns from N on repeat the first ones, and are stored."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float64)
+    for number in range(0, rounds):
+        at = number * BK + tl.arange(0, BK)
+        acc += tl.dot(tl.load(a_ptr + rows[:, None] * stride + at[None, :]), tl.load(b_ptr + at[:, None] * N + (columns % N)[None, :]))
+    tl.store(c_ptr + rows[:, None] * width + columns[None, :], acc)
+
+
+def test_positions_that_wrap_around_and_count():
+    M, N, K, width = 64, 40, 24, 64
+    a, b, dc = matrix(M, K, torch.float64), matrix(K, N, torch.float64), matrix(M, width, torch.float64)
+    found, text = stored(repeated_columns, (4, 4), dict(a_ptr=a, b_ptr=b, c_ptr=dc, N=N, rounds=K // 8, stride=K, width=width), ("a_ptr", ), dict(c_ptr=dc), BM=16, BN=16, BK=8)
+    assert "has a transposed schedule" in text, text
+    compare(found, dict(a_ptr=dc @ b[:, torch.arange(width) % N].T), torch.float64)
 
 
 def test_products_of_a_gpu():

@@ -430,7 +430,6 @@ expr("gradients", SCHEDULES, "if (!each.isSaved && !vanishWhereWrapped(each)) {"
 expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
 expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
 
-expr("gradients", SCHEDULES, "!llvm::equal(each.all, other.all, sameLoop)", "!llvm::equal(each.all, other.all, sameLoop)", "false", "schedules of different loops are written in one")
 expr("gradients", SCHEDULES, "holds = arith::AndIOp::create(builder, loc, holds, partner->holds);", "holds, partner->holds", "holds, holds", "conditions of a schedule's partners do not matter")
 expr("gradients", OUTSIDE, "if (!position || !Outside{*position, bound}.isZero(isA ? dot.getB() : dot.getA(), otherDim))",
      "!Outside{*position, bound}.isZero(isA ? dot.getB() : dot.getA(), otherDim)", "false", "products lose what they read at wrapped positions")
