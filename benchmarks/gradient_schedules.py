@@ -1,7 +1,7 @@
 """Gradients of products with transposed schedules, against atomic additions and products written by hand.
 
     python benchmarks/gradient_schedules.py              # CPU: seconds
-    python benchmarks/gradient_schedules.py --device cuda
+    python benchmarks/gradient_schedules.py --device cuda --options '{"num_stages": 4}'
 
 The kernel is a product in tiles, in groups of rows, with and without an activation. `atomics` is the same gradient with program ids that the
 compiler cannot take apart, so that each program adds its part of both gradients; `by hand` is the forward kernel itself, launched on transposed
@@ -10,6 +10,7 @@ of several runs, in milliseconds, with clearing and converting of gradients; on 
 
 import argparse
 import functools
+import json
 import platform
 import time
 
@@ -109,6 +110,7 @@ def rows(device, size, dtype, blocks, options, repeats):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--options", type=json.loads, default={}, help="compile options of all kernels, as JSON")
     parser.add_argument("--explain", action="store_true", help="print how gradients are summed")
     arguments = parser.parse_args()
     device = arguments.device
@@ -116,10 +118,10 @@ def main():
     print(f"{'M x N x K':24} {'act.':5}" + "".join(f"{name:>12}" for name in ("transposed", "atomics", "by hand", "torch")))
     if device == "cuda":
         for size in ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 4096, 1024), (4096, 11008, 4096)):
-            gradient = rows(device, size, torch.bfloat16, dict(BM=128, BN=128, BK=64, GROUP=8), dict(num_warps=8, num_stages=3), 20)
+            gradient = rows(device, size, torch.bfloat16, dict(BM=128, BN=128, BK=64, GROUP=8), dict(num_warps=8, num_stages=3) | arguments.options, 20)
     else:
         for size in ((256, 256, 256), (512, 512, 512), (1024, 512, 256)):
-            gradient = rows(device, size, torch.float32, dict(BM=64, BN=64, BK=64, GROUP=4), {}, 5)
+            gradient = rows(device, size, torch.float32, dict(BM=64, BN=64, BK=64, GROUP=4), arguments.options, 5)
     if arguments.explain:
         print(gradient.explain())
 

@@ -121,4 +121,16 @@ Value firstExtremum(OpBuilder &builder, Location loc, Value block, unsigned axis
   return reduce.getResult()[1];
 }
 
+Value alongDim(OpBuilder &builder, Location loc, Value line, unsigned dim, RankedTensorType like) {
+  auto type = cast<RankedTensorType>(line.getType());
+  SmallVector<int64_t> shape{type.getDimSize(0)};
+  for (unsigned i = 0; i < like.getRank(); ++i)
+    if (i != dim) {
+      shape.insert(shape.begin() + i, 1);
+      line = tile::ExpandDimsOp::create(builder, loc, type.clone(shape), line, i);
+    }
+  auto whole = like.clone(type.getElementType());
+  return line.getType() == whole ? line : tile::BroadcastOp::create(builder, loc, whole, line);
+}
+
 } // namespace nereid::differentiate

@@ -28,6 +28,10 @@ mlir::Value repeatAlong(mlir::OpBuilder &builder, mlir::Location loc, mlir::Valu
 mlir::Value positionsAlong(mlir::OpBuilder &builder, mlir::Location loc, unsigned axis,
                            llvm::ArrayRef<int64_t> shape);
 
+/// A block of one dimension, repeated to the shape of `like`, of which it is dimension `dim`.
+mlir::Value alongDim(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value line, unsigned dim,
+                     mlir::RankedTensorType like);
+
 /// Where along the axis the first of the largest (smallest) elements is, i32; numbers before NaN.
 mlir::Value firstExtremum(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value block,
                           unsigned axis, bool isLargest);

@@ -23,13 +23,17 @@
 // every program, all with one result; where they fail, the gradient is summed by atomic additions.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Outside.h"
 #include "differentiate/Recurrences.h"
+#include "differentiate/TileSizes.h"
 #include "differentiate/Transposer.h"
 #include "ir/tile/RareElse.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <vector>
@@ -43,6 +47,9 @@ namespace {
 /// A schedule must occupy the machine: so many blocks, or a block for every so many programs.
 constexpr int32_t enoughBlocks = 128;
 constexpr int32_t programsPerBlock = 8;
+
+/// Sums of one loop take at most so many elements: 128 registers a thread with four warps.
+constexpr int64_t mostSummedTogether = 16384;
 
 constexpr const char *computedInLoop = "what a tile adds to it is computed in a loop";
 
@@ -60,122 +67,6 @@ Value toInteger(OpBuilder &builder, Location loc, Value count, Type type) {
 
 Value number(OpBuilder &builder, Location loc, int64_t value, Type type) {
   return arith::ConstantOp::create(builder, loc, IntegerAttr::get(type, value));
-}
-
-/// The one value of all elements of a block, or null.
-Value splatOf(Value block) {
-  while (Operation *op = block.getDefiningOp()) {
-    if (auto splat = dyn_cast<tile::SplatOp>(op))
-      return splat.getSrc();
-    if (!isa<tile::BroadcastOp, tile::ExpandDimsOp>(op))
-      break;
-    block = op->getOperand(0);
-  }
-  return {};
-}
-
-/// Where a block is zero: at positions along one dimension that are not below a bound.
-struct Outside {
-  Address position; ///< along dimension 0
-  Value bound;
-
-  /// Whether a block is zero outside, along this dimension.
-  bool isZero(Value block, unsigned dim, unsigned depth = 16) const {
-    Operation *op = block.getDefiningOp();
-    if (!op || !depth)
-      return false;
-    auto operand = [&](unsigned i, unsigned along) {
-      return isZero(op->getOperand(i), along, depth - 1);
-    };
-    if (matchPattern(block, m_AnyZeroFloat()))
-      return true;
-    return llvm::TypeSwitch<Operation *, bool>(op)
-        .Case([&](tile::LoadOp load) {
-          return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&
-                 (!load.getOther() || isZero(load.getOther(), dim, depth - 1));
-        })
-        .Case<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::DivFOp>(
-            [&](auto) { return operand(0, dim); })
-        .Case<arith::AddFOp, arith::SubFOp>(
-            [&](auto) { return operand(0, dim) && operand(1, dim); })
-        .Case([&](arith::MulFOp) { return operand(0, dim) || operand(1, dim); })
-        .Case([&](arith::SelectOp select) {
-          return operand(2, dim) &&
-                 (operand(1, dim) || isFalse(select.getCondition(), dim, depth - 1));
-        })
-        .Case([&](tile::DotOp dot) {
-          unsigned rank = cast<RankedTensorType>(block.getType()).getRank();
-          bool fromA = dim + 1 < rank && operand(0, dim);
-          bool fromB = dim + 2 != rank && operand(1, dim);
-          return (fromA || fromB) && isZero(dot.getC(), dim, depth - 1);
-        })
-        .Case([&](tile::TransOp trans) { return operand(0, unsigned(trans.getOrder()[dim])); })
-        .Case([&](tile::BroadcastOp) {
-          return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
-                 operand(0, dim);
-        })
-        .Case([&](tile::ExpandDimsOp expand) {
-          return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
-        })
-        .Default(false);
-  }
-
-private:
-  /// Whether a mask is false outside.
-  bool isFalse(Value mask, unsigned dim, unsigned depth) const {
-    Operation *op = mask.getDefiningOp();
-    if (!op || !depth)
-      return false;
-    auto operand = [&](unsigned i, unsigned along) {
-      return isFalse(op->getOperand(i), along, depth - 1);
-    };
-    if (isa<arith::AndIOp>(op))
-      return operand(0, dim) || operand(1, dim);
-    if (isa<arith::OrIOp>(op))
-      return operand(0, dim) && operand(1, dim);
-    if (isa<tile::BroadcastOp>(op))
-      return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
-             operand(0, dim);
-    if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
-      return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
-    // Lanes of an adjoint that are not zero, as Transposer::liveWhereNotZero compares.
-    if (auto differs = dyn_cast<arith::CmpFOp>(op))
-      return differs.getPredicate() == arith::CmpFPredicate::UNE &&
-             matchPattern(differs.getRhs(), m_AnyZeroFloat()) &&
-             isZero(differs.getLhs(), dim, depth - 1);
-    auto compare = dyn_cast<arith::CmpIOp>(op);
-    if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
-      return false;
-    Value limit = splatOf(compare.getRhs()), left = compare.getLhs();
-    if (!limit || !isSame(limit, bound))
-      return false;
-    while (Operation *view = left.getDefiningOp()) {
-      if (auto expand = dyn_cast<tile::ExpandDimsOp>(view)) {
-        if (dim == expand.getAxis())
-          return false;
-        dim -= dim > expand.getAxis();
-      } else if (!isa<tile::BroadcastOp>(view)) {
-        break;
-      }
-      left = view->getOperand(0);
-    }
-    auto type = dyn_cast<RankedTensorType>(left.getType());
-    std::optional<Address> sum = type && type.getRank() == 1 ? addressOf(left) : std::nullopt;
-    return sum && !sum->base && sum->terms == position.terms;
-  }
-};
-
-/// A block of one dimension as one of the shape of `like`, along this dimension.
-Value alongDim(OpBuilder &builder, Location loc, Value line, unsigned dim, RankedTensorType like) {
-  auto type = cast<RankedTensorType>(line.getType());
-  SmallVector<int64_t> shape{type.getDimSize(0)};
-  for (unsigned i = 0; i < like.getRank(); ++i)
-    if (i != dim) {
-      shape.insert(shape.begin() + i, 1);
-      line = tile::ExpandDimsOp::create(builder, loc, type.clone(shape), line, i);
-    }
-  auto whole = like.clone(type.getElementType());
-  return line.getType() == whole ? line : tile::BroadcastOp::create(builder, loc, whole, line);
 }
 
 /// Whether a value of the loop's body depends on what the loop carries and is linear.
@@ -281,49 +172,103 @@ void Transposer::findSchedules(Block &body) {
     adjoints.clear();
     lanes.clear();
     each.why = planSchedule(each);
-    if (each.why.empty() && each.owner.shared.empty() && each.owner.wraps.empty()) {
+    if (!each.why.empty())
+      continue;
+    if (each.owner.shared.empty() && each.owner.wraps.empty()) {
       ownByTile(each);
       continue;
     }
-    if (each.why.empty()) {
-      Value count = tilesOf(each), holds = conditionOf(each, count);
-      bool readsLoops = llvm::any_of(each.all, [&](tile::LoadOp load) {
-        auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
-        return loop && !readFromLoops(loop).empty();
-      });
-      scf::IfOp branch;
-      if (readsLoops)
-        each.why = computedInLoop;
-      else
-        branch = writeAlternatives(each, body, holds, count);
-      if (!branch && each.why == computedInLoop && maySave(each)) {
-        each.why.clear();
-        each.isSaved = true;
-        branch = writeAlternatives(each, body, holds, count);
-      }
-      if (refusal)
-        return;
-      if (branch) {
-        auto same = llvm::find_if(written, [&](const Alternatives &other) {
-          return isComputedAlike(other.holds, holds);
-        });
-        if (same == written.end())
-          same = &written.emplace_back(Alternatives{branch, holds, {}});
-        same->loads.append(each.all);
-      }
+    each.count = tilesOf(each);
+    each.holds = conditionOf(each, each.count);
+  }
+  for (Schedule &each : candidates) {
+    if (each.isPartner || (each.why.empty() && !each.count))
+      continue;
+    scf::IfOp branch;
+    if (each.why.empty() && findPartners(each, candidates))
+      branch = writePlanned(each, body);
+    if (!branch && !refusal && each.count) {
+      for (Schedule *partner : each.partners)
+        partner->isPartner = false;
+      each.partners.clear();
+      branch = writePlanned(each, body);
     }
-    if (!each.why.empty()) {
+    if (refusal)
+      return;
+    if (!branch) {
       notScheduled[each.all[0]] = each.why;
       continue;
     }
-    scheduled.insert(each.all.begin(), each.all.end());
-    notes.push_back(wordsOf(each));
+    Value condition = branch.getCondition();
+    auto same = llvm::find_if(written, [&](const Alternatives &other) {
+      return isComputedAlike(other.holds, condition);
+    });
+    if (same == written.end())
+      same = &written.emplace_back(Alternatives{branch, condition, {}});
+    for (Schedule *one : each.written()) {
+      same->loads.append(one->all);
+      scheduled.insert(one->all.begin(), one->all.end());
+      notes.push_back(wordsOf(*one));
+    }
   }
   for (const Alternatives &each : written) {
     writeOtherwise(each.branch, body, each.loads);
     if (refusal)
       return;
   }
+}
+
+bool Transposer::readsLoops(const Schedule &each) const {
+  return llvm::any_of(each.all, [&](tile::LoadOp load) {
+    auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
+    return loop && !readFromLoops(loop).empty();
+  });
+}
+
+bool Transposer::findPartners(Schedule &each, std::vector<Schedule> &candidates) {
+  auto sumOf = [](const Schedule &one) {
+    auto block = dyn_cast<RankedTensorType>(tile::LoadOp(one.load).getType());
+    return block ? block.getNumElements() : 1;
+  };
+  auto sameLoop = [](tile::LoadOp a, tile::LoadOp b) { return a->getBlock() == b->getBlock(); };
+  int64_t elements = sumOf(each);
+  if (!readsLoops(each))
+    return false;
+  for (Schedule &other : llvm::make_range(candidates.begin(), candidates.end())) {
+    bool isLater = &other > &each;
+    if (!isLater || other.isPartner || !other.why.empty() || !other.count ||
+        other.isByBlocks != each.isByBlocks || other.step != each.step ||
+        other.varying != each.varying || other.loops != each.loops || other.owned != each.owned ||
+        other.owner.shared != each.owner.shared || other.all.size() != each.all.size() ||
+        !llvm::equal(each.all, other.all, sameLoop) || !sameLoop(each.load, other.load) ||
+        !isComputedAlike(each.count, other.count) || elements + sumOf(other) > mostSummedTogether)
+      continue;
+    elements += sumOf(other);
+    other.isPartner = true;
+    each.partners.push_back(&other);
+  }
+  return !each.partners.empty();
+}
+
+scf::IfOp Transposer::writePlanned(Schedule &each, Block &body) {
+  Location loc = each.load.getLoc();
+  Value holds = each.holds;
+  for (Schedule *partner : each.partners)
+    if (!isComputedAlike(holds, partner->holds))
+      holds = arith::AndIOp::create(builder, loc, holds, partner->holds);
+  scf::IfOp branch;
+  each.why.clear();
+  if (readsLoops(each))
+    each.why = computedInLoop;
+  else
+    branch = writeAlternatives(each, body, holds);
+  if (!branch && each.why == computedInLoop && maySave(each)) {
+    each.why.clear();
+    for (Schedule *one : each.written())
+      one->isSaved = true;
+    branch = writeAlternatives(each, body, holds);
+  }
+  return branch;
 }
 
 /// No other tile reads what this one reads: its program stores it in the kernel's order.
@@ -366,16 +311,17 @@ Value Transposer::conditionOf(const Schedule &each, Value count) {
   return arith::AndIOp::create(builder, loc, holds, isEnough);
 }
 
-scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds, Value count) {
+scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds) {
   size_t savedBefore = saved.size();
   int64_t bytesBefore = savedBytes;
   if (each.isSaved)
-    saveValues(each);
+    for (Schedule *one : each.written())
+      saveValues(*one);
   auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
   branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  if (!writeSchedule(each, body, count)) {
+  if (!writeSchedule(each, body, each.count)) {
     forget(branch);
     branch.erase();
     saved.truncate(savedBefore);
@@ -474,7 +420,7 @@ bool Transposer::isSumLoop(scf::ForOp loop) const {
 
 //===--- the loop over blocks ---===//
 
-Value Transposer::tilesOf(const Schedule &each) {
+Value Transposer::tilesOf(Schedule &each) {
   Location loc = tile::LoadOp(each.load).getLoc();
   Value count = number(builder, loc, 1, builder.getI32Type());
   auto multiply = [&](Value by) {
@@ -483,9 +429,50 @@ Value Transposer::tilesOf(const Schedule &each) {
   };
   for (unsigned place : each.owned)
     multiply(each.tiles.all[place].extent);
-  for (scf::ForOp loop : each.loops)
-    multiply(roundsOf(loop).count);
+  for (scf::ForOp loop : each.loops) {
+    each.blocksOfRound = count;
+    each.countOfRounds = toInteger(builder, loc, roundsOf(loop).count, builder.getI32Type());
+    multiply(each.countOfRounds);
+  }
   return count;
+}
+
+/// Moves what is the same for all tiles in front of the loops over them, also loads, which read
+/// nothing where a loop has no tiles.
+static void hoistFromTiles(scf::ForOp blocks) {
+  blocks.walk([&](scf::ForOp loop) {
+    auto isWrite = [](Operation *op) {
+      return !isa<tile::LoadOp>(op) && !op->getNumRegions() && !isMemoryEffectFree(op);
+    };
+    bool writes = false;
+    loop.getBody()->walk([&](Operation *op) { writes |= isWrite(op); });
+    if (loop == blocks || writes)
+      return;
+    OpBuilder builder(loop);
+    Location loc = loop.getLoc();
+    Value runs = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                                       loop.getLowerBound(), loop.getUpperBound());
+    moveLoopInvariantCode(
+        loop.getLoopRegions(),
+        [&](Value value, Region *) { return loop.isDefinedOutsideOfLoop(value); },
+        [&](Operation *op, Region *) {
+          auto load = dyn_cast<tile::LoadOp>(op);
+          return load ? !load.getIsVolatile() : isMemoryEffectFree(op) && isSpeculatable(op);
+        },
+        [&](Operation *op, Region *) {
+          loop.moveOutOfLoop(op);
+          auto load = dyn_cast<tile::LoadOp>(op);
+          if (!load)
+            return;
+          builder.setInsertionPoint(load);
+          Value mask = runs;
+          if (auto type = dyn_cast<RankedTensorType>(load.getType()))
+            mask = tile::SplatOp::create(builder, loc, type.clone(builder.getI1Type()), runs);
+          if (load.getMask())
+            mask = arith::AndIOp::create(builder, loc, load.getMask(), mask);
+          load.getMaskMutable().assign(mask);
+        });
+  });
 }
 
 bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
@@ -521,6 +508,13 @@ bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
   // Besides the loop over blocks, and those over tiles.
   if (each.why.empty() && loops > each.loopsWritten)
     each.why = computedInLoop;
+  if (each.why.empty())
+    unwrapProducts(blocks);
+  if (each.why.empty() && each.roundOfBlock)
+    exchangeTileSizes(
+        {blocks, each.roundOfBlock, each.restOfBlock, each.countOfRounds, each.blocksOfRound});
+  if (each.why.empty())
+    hoistFromTiles(blocks);
   return each.why.empty();
 }
 
@@ -593,7 +587,12 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   each.rounds.assign(each.loops.size(), Value());
   for (unsigned i = each.isByBlocks ? 0 : each.loops.size(); i-- > 0;) {
     Value count = roundsOf(each.loops[i]).count;
-    each.rounds[i] = toInteger(builder, loc, takeOff(count), count.getType());
+    Value round = takeOff(count);
+    each.rounds[i] = toInteger(builder, loc, round, count.getType());
+    if (i + 1 == each.loops.size()) {
+      each.roundOfBlock = round.getDefiningOp();
+      each.restOfBlock = rest.getDefiningOp();
+    }
   }
   SmallVector<Value> places(each.tiles.all.size());
   for (unsigned place : llvm::reverse(each.owned))
@@ -607,12 +606,54 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   SmallVector<Value> own = places;
   for (unsigned place : each.owner.shared)
     own[place] = each.isByBlocks ? number(builder, loc, 0, type) : placeholder(type);
-  for (const Wrap &wrap : each.owner.wraps)
-    unwrapped.insert(wrap.op);
+  for (Schedule *one : each.written())
+    for (const Wrap &wrap : one->owner.wraps)
+      unwrapped.insert(wrap.op);
   enterTile(body, own);
   for (scf::ForOp loop : each.loops)
     enterScheduledRound(loop);
-  Value address = here(each.load.getPtr());
+  SmallVector<Value> addresses, masks, sums;
+  for (Schedule *one : each.written()) {
+    addresses.push_back(here(one->load.getPtr()));
+    masks.push_back(maskOfBlock(*one, addresses.back()));
+    each.why = one->why;
+    if (!each.why.empty())
+      return;
+  }
+  unwrapped.clear();
+
+  // What the tiles with these coordinates add.
+  const SmallVector<Schedule *> written = each.written();
+  SmallVector<tile::LoadOp> chosen;
+  for (Schedule *one : written) {
+    Type block = one->load.getType(), element = tile::elementOf(block);
+    Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
+    sums.push_back(zeroOf(builder, loc, tile::withShapeOf(wide, block)));
+    chosen.push_back(one->load);
+  }
+  each.places = places;
+  for (size_t i = 0; i < each.all.size(); ++i) {
+    for (Schedule *one : written)
+      one->load = one->all[i];
+    if (each.isByBlocks)
+      each.loops.assign(1, cast<scf::ForOp>(each.load->getParentOp()));
+    each.places = places;
+    sums = sumOverTiles(each, body, sums);
+  }
+  for (auto [one, load] : llvm::zip(written, chosen)) {
+    one->load = load;
+    if (each.why.empty())
+      each.why = one->why;
+  }
+  if (refusal || !each.why.empty())
+    return;
+  for (auto [one, address, mask, sum] : llvm::zip(written, addresses, masks, sums))
+    tile::StoreOp::create(builder, loc, address,
+                          convertTo(builder, sum, tile::elementOf(one->load.getType())), mask);
+}
+
+Value Transposer::maskOfBlock(Schedule &each, Value address) {
+  Location loc = each.load.getLoc();
   Value mask = each.load.getMask() ? here(each.load.getMask()) : Value();
   for (const Wrap &wrap : each.owner.wraps) {
     Value position = here(wrap.position), bound = here(wrap.op->getOperand(1));
@@ -620,32 +661,16 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
     auto block = dyn_cast<RankedTensorType>(address.getType());
     if (wrap.dims.size() != 1 || !splatOf(wrap.op->getOperand(1))) {
       each.why = "positions wrap around in a way that is not known";
-      return;
+      return mask;
     }
     inside = alongDim(builder, loc, inside, wrap.dims[0], block);
     mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;
   }
-  unwrapped.clear();
-
-  // What the tiles with these coordinates add.
-  Type block = each.load.getType(), element = tile::elementOf(block);
-  Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
-  Value sum = zeroOf(builder, loc, tile::withShapeOf(wide, block));
-  each.places = places;
-  const tile::LoadOp chosen = each.load;
-  for (tile::LoadOp load : each.all) {
-    each.load = load;
-    if (each.isByBlocks)
-      each.loops.assign(1, cast<scf::ForOp>(load->getParentOp()));
-    each.places = places;
-    sum = sumOverTiles(each, body, sum);
-  }
-  each.load = chosen;
-  if (!refusal && each.why.empty())
-    tile::StoreOp::create(builder, loc, address, convertTo(builder, sum, element), mask);
+  return mask;
 }
 
-Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned sharedBefore) {
+SmallVector<Value> Transposer::sumOverTiles(Schedule &each, Block &body, SmallVector<Value> sums,
+                                            unsigned sharedBefore) {
   Location loc = each.load.getLoc();
   if (sharedBefore < each.owner.shared.size()) {
     unsigned place = each.owner.shared[sharedBefore];
@@ -653,21 +678,26 @@ Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned 
     if (each.isByBlocks && place == each.varying.value_or(each.owner.shared[0]))
       std::tie(begin, end) = tilesWithBlock(each);
     ++each.loopsWritten;
-    return loopOver(builder, loc, begin, end, sum, [&](Value at, ValueRange carried) {
+    return loopOver(builder, loc, begin, end, sums, [&](Value at, ValueRange carried) {
       each.places[place] = at;
-      return SmallVector<Value>{sumOverTiles(each, body, carried[0], sharedBefore + 1)};
-    })[0];
+      return sumOverTiles(each, body, SmallVector<Value>(carried), sharedBefore + 1);
+    });
   }
   SmallVector<Value> places = each.places;
   enterTile(body, places);
   adjoints.clear();
   lanes.clear();
-  each.contribution = Value();
+  for (Schedule *one : each.written())
+    one->contribution = Value();
   if (each.isSaved)
     contributeSaved(each, places);
   else
     transposeBlock(body);
-  return refusal ? sum : addContribution(each, sum);
+  if (refusal)
+    return sums;
+  for (auto [one, sum] : llvm::zip(each.written(), sums))
+    sum = addContribution(*one, sum);
+  return sums;
 }
 
 Value Transposer::addContribution(Schedule &each, Value sum) {

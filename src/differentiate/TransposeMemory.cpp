@@ -170,8 +170,9 @@ void Transposer::noteOwners() {
 
 void Transposer::contribute(tile::LoadOp load, Value a) {
   if (schedule) {
-    if (load == schedule->load)
-      schedule->contribution = zeroed(a);
+    for (Schedule *each : schedule->written())
+      if (load == each->load)
+        each->contribution = zeroed(a);
   } else if (isSaving && scheduled.contains(load)) {
     save(load.getResult(), a);
   } else if (!alone.empty() ? llvm::is_contained(alone, load) : !scheduled.contains(load)) {

@@ -202,10 +202,25 @@ private:
     mlir::Value position;            ///< of the block that is being written: the loops' variable
     llvm::SmallVector<mlir::Value> places; ///< of the tile that is being written
     unsigned loopsWritten = 0;
+    /// Of the innermost loop: its rounds, the blocks of one round, and what takes the round off
+    /// the number of a block (TileSizes.h).
+    mlir::Value countOfRounds, blocksOfRound;
+    mlir::Operation *roundOfBlock = nullptr, *restOfBlock = nullptr;
     llvm::SmallVector<mlir::Value> rounds; ///< of each loop, where a contribution is written
     mlir::Value contribution;              ///< to the gradient of one program's block
     bool isSaved = false;                  ///< from an adjoint that the first step has saved
     std::string why;                       ///< why it is none; empty when it is one
+    mlir::Value count, holds;              ///< of its blocks; whether it can be taken, an i1
+    /// Schedules of blocks with the same numbers in the same loops, that are written in the loop
+    /// over this one's: as values, whose tiles compute what those of keys do.
+    llvm::SmallVector<Schedule *> partners;
+    bool isPartner = false;
+
+    llvm::SmallVector<Schedule *> written() {
+      llvm::SmallVector<Schedule *> all{this};
+      all.append(partners);
+      return all;
+    }
   };
   /// Transposes the kernel: gradients with a schedule of their own, then the others together.
   void transposeKernel(mlir::Block &body);
@@ -219,21 +234,29 @@ private:
   /// The tiles that have a round for the block, from the first to one behind the last.
   std::pair<mlir::Value, mlir::Value> tilesWithBlock(Schedule &schedule);
   /// What the tiles add to a block, those of one load.
-  mlir::Value sumOverTiles(Schedule &schedule, mlir::Block &body, mlir::Value sum,
-                           unsigned sharedBefore = 0);
+  llvm::SmallVector<mlir::Value> sumOverTiles(Schedule &schedule, mlir::Block &body,
+                                              llvm::SmallVector<mlir::Value> sums,
+                                              unsigned sharedBefore = 0);
   void ownByTile(const Schedule &schedule);
   /// For people.
   std::string wordsOf(const Schedule &schedule) const;
   /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
-  mlir::Value tilesOf(const Schedule &schedule);
+  mlir::Value tilesOf(Schedule &schedule);
   mlir::Value conditionOf(const Schedule &schedule, mlir::Value count);
   /// The schedule where it can be taken, and an empty region elsewhere; null with a reason.
-  mlir::scf::IfOp writeAlternatives(Schedule &schedule, mlir::Block &body, mlir::Value holds,
-                                    mlir::Value count);
+  mlir::scf::IfOp writeAlternatives(Schedule &schedule, mlir::Block &body, mlir::Value holds);
+  /// The same with partners where that can be written, by the adjoints that are needed.
+  mlir::scf::IfOp writePlanned(Schedule &schedule, mlir::Block &body);
+  /// Finds partners of a schedule among the later ones; whether there are any.
+  bool findPartners(Schedule &schedule, std::vector<Schedule> &candidates);
+  /// Whether rounds of the loops around its loads read what other loops have computed.
+  bool readsLoops(const Schedule &schedule) const;
   /// Atomic additions to what these loads read, where their schedule is not taken.
   void writeOtherwise(mlir::scf::IfOp branch, mlir::Block &body,
                       mlir::ArrayRef<tile::LoadOp> loads);
   void storeTile(Schedule &schedule, mlir::Block &body, mlir::Value tile);
+  /// The block's mask with bounds in place of positions that wrap around; null without either.
+  mlir::Value maskOfBlock(Schedule &schedule, mlir::Value address);
   mlir::Value addContribution(Schedule &schedule, mlir::Value sum);
   /// Whether contributions are zero at positions that wrap around.
   bool vanishWhereWrapped(const Schedule &schedule);

@@ -189,6 +189,41 @@ struct UniformTermsTogether : OpRewritePattern<arith::AddIOp> {
   }
 };
 
+/// x / s * (s * c) + x % s * c -> x * c. Exact: products and sums wrap.
+struct QuotientAndRemainder : OpRewritePattern<arith::AddIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// A value as `x op s * c`; false where it is none.
+  template <typename Op> static bool match(Value value, Value &x, APInt &s, APInt &c) {
+    auto product = value.getDefiningOp<arith::MulIOp>();
+    auto op = (product ? product.getLhs() : value).getDefiningOp<Op>();
+    if (!op || !matchPattern(op.getRhs(), m_ConstantInt(&s)) || s.isZero() ||
+        (product && !matchPattern(product.getRhs(), m_ConstantInt(&c))))
+      return false;
+    if (!product)
+      c = APInt(s.getBitWidth(), 1);
+    x = op.getLhs();
+    return true;
+  }
+
+  LogicalResult matchAndRewrite(arith::AddIOp add, PatternRewriter &rewriter) const override {
+    for (auto [left, right] :
+         {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
+      Value x, of;
+      APInt s, c, divisor, scale;
+      if (!match<arith::RemSIOp>(left, x, s, c) ||
+          !match<arith::DivSIOp>(right, of, divisor, scale) || x != of || s != divisor ||
+          scale != s * c)
+        continue;
+      Value factor = arith::ConstantOp::create(rewriter, add.getLoc(),
+                                               rewriter.getIntegerAttr(add.getType(), c));
+      rewriter.replaceOpWithNewOp<arith::MulIOp>(add, x, factor);
+      return success();
+    }
+    return failure();
+  }
+};
+
 /// A load of one address is a scalar load.
 struct LoadOfSplat : OpRewritePattern<LoadOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -260,8 +295,8 @@ struct CombinePass : public impl::CombineBase<CombinePass> {
       if (isOfTileIR(op.getDialect()))
         op.getCanonicalizationPatterns(set, context);
     set.add<ElementwiseOfSplats, ElementwiseBefore<BroadcastOp>, ElementwiseBefore<ExpandDimsOp>,
-            UniformOffsetFirst, UniformTermsTogether, LoadOfSplat, SelectIsOther,
-            SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(context);
+            UniformOffsetFirst, UniformTermsTogether, QuotientAndRemainder, LoadOfSplat,
+            SelectIsOther, SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

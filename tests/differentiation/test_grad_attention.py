@@ -411,3 +411,56 @@ def test_code_for_gpus():
     assert f"{128 * 64 * 2 + 2 * 128 * 4}" in compiled.asm["tile"]  # what a program saves: a block in the type of the products' operands, two numbers for each row
     assert compiled.asm["ptx"].count("wgmma.mma_async") >= 10
     assert compiled.asm["cubin"]
+
+
+@nereid.jit
+def attention_of_strides(Q, K, V, Out, stride_h, stride_kh, stride_vh, stride_n, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """Heads of keys and of values may share memory, each on their own."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    head = tl.program_id(1)
+    at = tl.arange(0, D)
+    q = tl.load(Q + head * stride_h + rows[:, None] * stride_n + at[None, :], mask=rows[:, None] < length, other=0.0)
+    largest = tl.full([BM], -float("inf"), tl.float32)
+    total = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    for n in range(0, length, BN):
+        columns = n + tl.arange(0, BN)
+        k = tl.load(K + head * stride_kh + columns[None, :] * stride_n + at[:, None], mask=columns[None, :] < length, other=0.0)
+        v = tl.load(V + head * stride_vh + columns[:, None] * stride_n + at[None, :], mask=columns[:, None] < length, other=0.0)
+        scores = tl.where(columns[None, :] < length, tl.dot(q, k), -1.0e6)
+        new = tl.maximum(largest, tl.max(scores, 1))
+        p = tl.exp(scores - new[:, None])
+        alpha = tl.exp(largest - new)
+        total = total * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+        largest = new
+    tl.store(Out + head * stride_h + rows[:, None] * stride_n + at[None, :], acc / total[:, None], mask=rows[:, None] < length)
+
+
+@pytest.mark.parametrize("keys, values", [(3, 3), (1, 3), (3, 1), (1, 1)])
+def test_keys_and_values_in_one_loop(keys, values):
+    """They share a loop where both can be stored. Else neither is, and both are right."""
+    length, D = 40, 16
+    q, out, dout = (torch.zeros(3, length, D), torch.zeros(3, length, D), jvp_check.random(3, length, D).float())
+    q.copy_(jvp_check.random(3, length, D))
+    k, v = (jvp_check.random(heads, length, D).float().expand(3, length, D) for heads in (keys, values))
+    arguments = dict(Q=q, K=k, V=v, Out=out, stride_h=length * D, stride_kh=k.stride(0), stride_vh=v.stride(0), stride_n=D, length=length)
+    found, text = stored(attention_of_strides, (3, 3), arguments, dout, BM=16, BN=16, D=D)
+    assert text.count("has a transposed schedule") == 2, text
+    assert all(bool(found[name].isnan().any()) == (keys == 1 or values == 1) for name in "KV")
+    found = {name: torch.zeros_like(arguments[name][:1]).expand(3, length, D) if arguments[name].stride(0) == 0 else torch.zeros_like(arguments[name]) for name in "QKV"}
+    nereid.grad(attention_of_strides, ("Q", "K", "V"), "Out").backward[(3, 3)](**arguments, dOut=dout, **{f"d{name}": each for name, each in found.items()}, BM=16, BN=16, D=D)
+    leaves = [each.double().requires_grad_() for each in (q, k[:keys], v[:values])]
+    weights = (leaves[0] @ leaves[1].transpose(1, 2)).softmax(2)
+    (weights @ leaves[2]).backward(dout.double())
+    for name, leaf in zip("QKV", leaves):
+        torch.testing.assert_close(found[name][:len(leaf)].double(), leaf.grad, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("BN, D, together", [(64, 64, True), (64, 128, True), (128, 128, False)])
+def test_sums_of_one_loop_fit_into_registers(BN, D, together):
+    half = torch.empty(64, 4096, D, dtype=torch.float16)
+    kernel = nereid.grad(attention_of_strides, ("Q", "K", "V"), "Out").backward.kernel
+    tile = kernel.warmup(half, half, half, half, 4096 * D, 4096 * D, 4096 * D, D, 4096, dQ=half, dK=half, dV=half, dOut=half, BM=64, BN=BN, D=D, num_warps=8, grid=(64, 64),
+                         saved=torch.empty(16, dtype=torch.uint8)).asm["tile"]
+    assert (f"-> (tensor<{D}x{BN}xf32>, tensor<{BN}x{D}xf32>)" in tile) == together

@@ -126,6 +126,81 @@ def test_every_element_of_both_operands_is_stored(order, wrap, shape):
     compare(found, expected, torch.float64)
 
 
+@nereid.jit
+def whole_product(a_ptr, b_ptr, c_ptr, rounds, stride_am, stride_bk, stride_cm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DISTANCE: tl.constexpr):
+    """Sizes are multiples of the blocks: no access has a mask. Rounds are `DISTANCE` apart."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float64)
+    for number in range(0, rounds):
+        at = number * DISTANCE + tl.arange(0, BK)
+        acc += tl.dot(tl.load(a_ptr + rows[:, None] * stride_am + at[None, :]), tl.load(b_ptr + at[:, None] * stride_bk + columns[None, :]))
+    tl.store(c_ptr + rows[:, None] * stride_cm + columns[None, :], acc)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("distance", [8, 11])
+@pytest.mark.parametrize("BM, BN", [(32, 16), (16, 32), (8, 8), (16, 16)])
+def test_tiles_of_the_sizes_of_the_forward_kernel(BM, BN, distance, rounds):
+    """Blocks of several rounds: of rounds that the loop has, and of positions that it reads."""
+    M, N, BK = 64, 64, 8
+    width = (rounds - 1) * distance + BK
+    a, b, dc = matrix(M, width, torch.float64), matrix(width, N, torch.float64), matrix(M, N, torch.float64)
+    found = dict(a_ptr=torch.full((M, width + 40), float("nan"), dtype=torch.float64), b_ptr=torch.full((width + 40, N), float("nan"), dtype=torch.float64))
+    da, db = found["a_ptr"][:, :width], found["b_ptr"][:width]
+    wide = [torch.cat([a, torch.ones(M, 40, dtype=torch.float64)], 1), torch.cat([b, torch.ones(40, N, dtype=torch.float64)])]
+    gradient = nereid.grad(whole_product, ("a_ptr", "b_ptr"), "c_ptr")
+    gradient.backward.kernel[(M // BM, N // BN)](wide[0], wide[1], dc, rounds, width + 40, N, N, da_ptr=da, db_ptr=db, dc_ptr=dc, BM=BM, BN=BN, BK=BK, DISTANCE=distance)
+    text = explained_kernels(gradient)
+    assert text.count("has a transposed schedule") == 2, text
+    read = torch.zeros(width, dtype=torch.bool)
+    for k in range(rounds):
+        read[k * distance:k * distance + BK] = True
+    expected = dict(da=(dc @ b.T)[:, read], db=(a.T @ dc)[read])
+    compare(dict(da=da[:, read], db=db[read]), expected, torch.float64)
+    for rest in (da[:, ~read], db[~read], found["a_ptr"][:, width:], found["b_ptr"][width:]):
+        assert rest.isnan().all()
+
+
+@pytest.mark.parametrize("distance, block", [(8, "16x16"), (11, "16x8")])
+def test_blocks_of_rounds_that_follow_one_another(distance, block):
+    x = torch.empty(256, 1024, dtype=torch.float64)
+    compiled = nereid.grad(whole_product, ("a_ptr", "b_ptr"), "c_ptr").backward.kernel.warmup(x, x, x, 32, 1024, 1024, 1024, da_ptr=x, db_ptr=x, dc_ptr=x, BM=16, BN=16, BK=8,
+                                                                                          DISTANCE=distance, grid=(16, 16))
+    assert f"-> (tensor<{block}xf64>)" in compiled.asm["tile"] and ("-> (tensor<16x8xf64>)" in compiled.asm["tile"]) == (distance == 11)
+
+
+@nereid.jit
+def repeated_columns(a_ptr, b_ptr, c_ptr, N, rounds, stride, width, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Columns from N on repeat the first ones, and are stored."""
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float64)
+    for number in range(0, rounds):
+        at = number * BK + tl.arange(0, BK)
+        acc += tl.dot(tl.load(a_ptr + rows[:, None] * stride + at[None, :]), tl.load(b_ptr + at[:, None] * N + (columns % N)[None, :]))
+    tl.store(c_ptr + rows[:, None] * width + columns[None, :], acc)
+
+
+def test_positions_that_wrap_around_and_count():
+    M, N, K, width = 64, 40, 24, 64
+    a, b, dc = matrix(M, K, torch.float64), matrix(K, N, torch.float64), matrix(M, width, torch.float64)
+    found, text = stored(repeated_columns, (4, 4), dict(a_ptr=a, b_ptr=b, c_ptr=dc, N=N, rounds=K // 8, stride=K, width=width), ("a_ptr", ), dict(c_ptr=dc), BM=16, BN=16, BK=8)
+    assert "has a transposed schedule" in text, text
+    compare(found, dict(a_ptr=dc @ b[:, torch.arange(width) % N].T), torch.float64)
+
+
+def test_products_of_a_gpu():
+    """The schedules of both operands multiply tiles of the forward kernel's sizes, without remainders in their loops."""
+    a = torch.empty(256, 640, dtype=torch.bfloat16)
+    compiled = nereid.grad(product, ("a_ptr", "b_ptr"), "c_ptr").backward.kernel.warmup(a, a, a, 256, 256, 640, 640, 1, 640, 1, 640, 1, da_ptr=a, db_ptr=a, dc_ptr=a, BM=128, BN=128,
+                                                                                    BK=64, ORDER="groups", WRAP=True, GROUP=8, num_warps=8, target="cuda:90", grid=(4, ))
+    loops = [text.split("scf.yield")[0] for text in compiled.asm["tile"].split("scf.for")[1:]]
+    loops = [text for text in loops if "tensor<128x64xbf16>, tensor<64x128xbf16> -> tensor<128x128xf32>" in text]
+    assert len(loops) >= 2 and not any("arith.remsi" in text for text in loops), compiled.asm["tile"]
+    assert compiled.asm["ptx"].count("m64n128k16") >= 8
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("wrap", [False, True])
 def test_types(wrap, dtype):

@@ -83,8 +83,10 @@ void NvidiaKernel::restore(ByteReader &in) {
 
 /// The second or third block that too many registers, at most a third, keep from a multiprocessor;
 /// 0 for none. Told of the block, the assembler often does with so many fewer, without spills.
+/// Code of products has a use for a second block alone, and may have two thirds too many: those of
+/// gradients with schedules are often needed in the branches for other strides.
 static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arch,
-                               const LaunchInfo &info) {
+                               const LaunchInfo &info, bool isBoundByProducts) {
   auto multiprocessor = explain::multiprocessorOf(arch.sm);
   if (!multiprocessor)
     return 0;
@@ -92,8 +94,9 @@ static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arc
   int next = explain::occupancyOf(*multiprocessor, needs).blocks + 1;
   int most = explain::registersFor(*multiprocessor, needs.threads, next);
   needs.registers = most;
-  bool isNarrow = next >= 2 && next <= 3 && assembly.registers > most &&
-                  assembly.registers <= most + most / 3 &&
+  int tooMany = isBoundByProducts ? 2 * most / 3 : most / 3;
+  bool isNarrow = next >= 2 && next <= (isBoundByProducts ? 2 : 3) && assembly.registers > most &&
+                  assembly.registers <= most + tooMany &&
                   explain::occupancyOf(*multiprocessor, needs).blocks >= next;
   return isNarrow ? next : 0;
 }
@@ -215,8 +218,10 @@ static llvm::Error placedInSource(llvm::Error error, llvm::StringRef ptx) {
       match[2].trim().str() + " in `" + line.str() + "`", std::move(places));
 }
 
-/// Spills, in bytes a thread, that are cheaper than a block less.
+/// Spills, in bytes a thread, that are cheaper than a block less,
 static constexpr int kFewSpills = 16;
+/// and than the second block of a multiprocessor.
+static constexpr int kSecondBlockSpills = 64;
 
 /// Assembles. nvJitLink compiles what may be linked with more, and then does not aim at a number of
 /// blocks as the other assemblers do: it is told one.
@@ -252,13 +257,13 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return assembly;
   if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
     return std::move(*best);
-  bool wantsBlock = !registerDemand && !isBoundByProducts;
-  if (int blocks = wantsBlock ? narrowlyMissedBlock(*assembly, arch, info) : 0) {
+  int blocks = registerDemand ? 0 : narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts);
+  if (blocks) {
     auto again = aimingAt(blocks);
+    int spills = assembly->spillStoreBytes + (isBoundByProducts ? kSecondBlockSpills : 0);
     if (!again)
       llvm::consumeError(again.takeError());
-    else if (again->registers < assembly->registers &&
-             again->spillStoreBytes <= assembly->spillStoreBytes &&
+    else if (again->registers < assembly->registers && again->spillStoreBytes <= spills &&
              again->warnings.size() <= assembly->warnings.size())
       return again;
   }

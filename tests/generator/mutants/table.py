@@ -410,24 +410,38 @@ expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, arith::RemSIOp
      "a grid that its rows do not fill is taken for a rectangle")
 expr("gradients", COORDINATES, "takeApart(remainders, width,", "remainders, width", "remainders, count", "there are as many remainders as quotients")
 
+OUTSIDE = "src/differentiate/Outside.cpp"
 SCHEDULES = "src/differentiate/Schedules.cpp"
-expr("gradients", SCHEDULES, "return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&", "isFalse(load.getMask(), dim, depth - 1)", "true",
+expr("gradients", OUTSIDE, "return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&", "isFalse(load.getMask(), dim, depth - 1)", "true",
      "masked loads are zero everywhere")
-expr("gradients", SCHEDULES, "[&](auto) { return operand(0, dim) && operand(1, dim); })", "operand(0, dim) && operand(1, dim)", "operand(0, dim) || operand(1, dim)",
+expr("gradients", OUTSIDE, "[&](auto) { return operand(0, dim) && operand(1, dim); })", "operand(0, dim) && operand(1, dim)", "operand(0, dim) || operand(1, dim)",
      "a sum is zero where one summand is")
-expr("gradients", SCHEDULES, "if (!limit || !isSame(limit, bound))", "!isSame(limit, bound)", "false", "a mask with another bound keeps wrapped positions out")
-expr("gradients", SCHEDULES, "return sum && !sum->base && sum->terms == position.terms;", "sum->terms == position.terms", "true", "a mask of other positions keeps wrapped positions out")
+expr("gradients", OUTSIDE, "if (!limit || !isSame(limit, bound))", "!isSame(limit, bound)", "false", "a mask with another bound keeps wrapped positions out")
+expr("gradients", OUTSIDE, "return sum && !sum->base && sum->terms == position.terms;", "sum->terms == position.terms", "true", "a mask of other positions keeps wrapped positions out")
 expr("gradients", SCHEDULES, "if (!carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that the loop uses before it adds are taken apart")
 expr("gradients", SCHEDULES, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that the loop uses after it adds are taken apart")
 expr("gradients", SCHEDULES, "return arith::AndIOp::create(builder, loc, holds, isEnough);", "holds, isEnough", "isEnough, isEnough", "schedules whose conditions do not hold are taken")
 expr("gradients", SCHEDULES, "isUneven |= !isUniform(bound);", "!isUniform(bound)", "false", "loops may have other bounds in every program")
-expr("gradients", SCHEDULES, "multiply(roundsOf(loop).count);", "roundsOf(loop).count", "number(builder, loc, 1, builder.getI32Type())", "only the first round of a loop has blocks")
+expr("gradients", SCHEDULES, "multiply(each.countOfRounds);", "each.countOfRounds", "number(builder, loc, 1, builder.getI32Type())", "only the first round of a loop has blocks")
 expr("gradients", SCHEDULES, "mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;", "mask, inside", "mask, mask",
      "blocks that wrap around are stored behind the end")
-skip("gradients", SCHEDULES, "adjoints.clear();\n  lanes.clear();\n  each.contribution = Value();", "what a tile adds stays for the next one")
+skip("gradients", SCHEDULES, "one->contribution = Value();", "what a tile adds stays for the next one")
 expr("gradients", SCHEDULES, "if (!each.isSaved && !vanishWhereWrapped(each)) {", "!vanishWhereWrapped(each)", "false", "gradients of wrapped positions are lost")
 expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
 expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
+
+expr("gradients", SCHEDULES, "holds = arith::AndIOp::create(builder, loc, holds, partner->holds);", "holds, partner->holds", "holds, holds", "conditions of a schedule's partners do not matter")
+expr("gradients", OUTSIDE, "if (!position || !Outside{*position, bound}.isZero(isA ? dot.getB() : dot.getA(), otherDim))",
+     "!Outside{*position, bound}.isZero(isA ? dot.getB() : dot.getA(), otherDim)", "false", "products lose what they read at wrapped positions")
+skip("gradients", OUTSIDE, "load.getMaskMutable().assign(inside);", "products read behind the end in place of wrapped positions")
+
+SIZES = "src/differentiate/TileSizes.cpp"
+expr("gradients", SIZES, "return addTo(ahead, value, dim) &&", "addTo(ahead, value, dim)", "true", "blocks of rounds that do not follow one another are joined")
+expr("gradients", SIZES, "llvm::all_of(ahead, [](const auto &each) { return !each.second; });", "!each.second", "true", "rounds at any distance count as consecutive")
+expr("gradients", SIZES, "Value up = arith::AddIOp::create(builder, loc(), blocks.rounds, number(factor - 1, type));", "factor - 1", "int64_t(0)", "the last rounds, which fill no block, have no owner")
+expr("gradients", SIZES, "left = arith::MinSIOp::create(builder, loc(), left, number(factor, type));", "left, number(factor, type)", "number(factor, type), number(factor, type)",
+     "blocks of rounds that a loop does not have are read and stored")
+expr("gradients", SIZES, "begin = arith::MulIOp::create(builder, loc(), part, number(size, type));", "number(size, type)", "number(0, type)", "all steps of a tile read its first positions")
 
 PARTIAL = "src/differentiate/PartialSums.cpp"
 expr("gradients", PARTIAL, "if (isa<tile::ProgramIdOp>(op) || op->getNumRegions() || !isPure(op) ||", "isa<tile::ProgramIdOp>(op)", "false",

@@ -152,3 +152,30 @@ func.func @trivial_loops(%x: f32, %n: i32) -> (f32, f32) {
   }
   return %same, %once : f32, f32
 }
+
+// -----
+
+// Quotient and remainder of one number make the number, if their factors fit.
+// CHECK-LABEL: func.func @quotient_and_remainder(
+// CHECK-SAME:    %[[X:.*]]: i32,
+func.func @quotient_and_remainder(%x: i32, %y: i32) -> (i32, i32, i32, i32) {
+  %c2 = arith.constant 2 : i32
+  %c64 = arith.constant 64 : i32
+  %c128 = arith.constant 128 : i32
+  %quotient = arith.divsi %x, %c2 : i32
+  %remainder = arith.remsi %x, %c2 : i32
+  %tile = arith.muli %quotient, %c128 : i32
+  %part = arith.muli %remainder, %c64 : i32
+  // CHECK: %[[ALL:.*]] = arith.muli %[[X]], %c64_i32
+  %0 = arith.addi %tile, %part : i32
+  %whole = arith.muli %quotient, %c2 : i32
+  %1 = arith.addi %remainder, %whole : i32
+  // CHECK: %[[FACTORS:.*]] = arith.addi
+  %2 = arith.addi %tile, %remainder : i32
+  %other = arith.remsi %y, %c2 : i32
+  %of_other = arith.muli %other, %c64 : i32
+  // CHECK: %[[NUMBERS:.*]] = arith.addi
+  %3 = arith.addi %tile, %of_other : i32
+  // CHECK: return %[[ALL]], %[[X]], %[[FACTORS]], %[[NUMBERS]]
+  return %0, %1, %2, %3 : i32, i32, i32, i32
+}
