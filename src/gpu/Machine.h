@@ -19,6 +19,8 @@ struct Machine {
   bool fp8Mma = true;       ///< fp8 operands in matrix units
   bool matrixStores = true; ///< a warp writes 8x8 matrices to shared memory at once
   unsigned maxBlocks = 16;  ///< blocks that can run a program together; 1: there are no clusters
+  unsigned registers = 65536;     ///< of a multiprocessor, 32 bits each, which its threads share
+  unsigned threadRegisters = 255; ///< of a thread at most
   unsigned maxSharedBytes = 232448; ///< dynamic shared memory of a block at most
   int generation = 90;              ///< its number among the target's machines, for reports alone
 };

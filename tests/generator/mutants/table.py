@@ -496,3 +496,7 @@ expr("gradients", OWNERSHIP, "(i < 0 || (visit(loop.getInitArgs()[i]) && visit(l
 expr("gradients", ONLINE, "if (dims[reduce.getAxis()] >= 0)", "dims[reduce.getAxis()] >= 0", "false", "sums over rows have the factor of one row")
 expr("gradients", ONLINE, "if (known.dims != multiple.dims) {", "known.dims != multiple.dims", "false", "the maximum of a row and that of a column are taken for one")
 expr("gradients", ONLINE, "a.kind = a.by.empty() ? Same : kind;", "a.by.empty()", "a.by.size() < 2", "one maximum that is left is none")
+
+NARROW = "src/gpu/schedule/KeepNarrow.cpp"
+expr("cuda", NARROW, "return ancestor && ancestor != reduction && reduction->isBeforeInBlock(ancestor);", "reduction->isBeforeInBlock(ancestor)", "true", "values are computed again behind their uses")
+expr("cuda", "src/gpu/emit/Elementwise.cpp", "out.push_back(b.CreateExtractElement(all, uint64_t(i)));", "uint64_t(i)", "uint64_t(0)", "all elements of a renewed word are the first")

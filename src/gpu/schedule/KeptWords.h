@@ -1,0 +1,18 @@
+// How much of a kernel's tensors its threads keep while they exchange partial results.
+//
+// Between two exchanges an assembler orders instructions so that few registers are needed. What is
+// alive across a reduction or a scan needs registers in any order. Values that follow from indices
+// alone do not count, since they are computed again.
+#pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cstdint>
+
+namespace nereid::gpu {
+
+/// 32-bit words of the tensors of `kernel`, in tile IR, that are alive across a reduction or scan,
+/// all threads together: the most at any of them; 0 where there is none. `narrow`: values that
+/// `keepNarrow` computes again of narrower loads count as these.
+int64_t wordsKept(mlir::func::FuncOp kernel, bool narrow);
+
+} // namespace nereid::gpu
