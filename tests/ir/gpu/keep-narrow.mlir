@@ -4,7 +4,7 @@
 
 // The softmax of 16384 bf16 with 8 warps: 64 fp32 a thread. What is reduced is computed in front of the reduction as before.
 // CHECK-LABEL: func.func @softmax
-// CHECK:         %[[X:.*]] = tile.load %arg0
+// CHECK:         %[[X:.*]] = tile.load
 // CHECK:         %[[WIDE:.*]] = arith.extf %[[X]]
 // CHECK:         %[[MOST:.*]] = tile.reduce(%[[WIDE]])
 // CHECK:         %[[SPLAT:.*]] = tile.splat %[[MOST]]
@@ -23,7 +23,12 @@
 
 // 32 registers a thread.
 // FEW-NOT: ngpu.renew
-func.func @softmax(%p: tensor<16384x!tile.ptr<bf16>>, %out: tensor<16384x!tile.ptr<f32>>) attributes {tile.kernel} {
+func.func @softmax(%x0: !tile.ptr<bf16>, %to: !tile.ptr<f32>) attributes {tile.kernel} {
+  %at = tile.range 0 to 16384 : tensor<16384xi32>
+  %s = tile.splat %x0 : !tile.ptr<bf16> -> tensor<16384x!tile.ptr<bf16>>
+  %p = tile.addptr %s, %at : tensor<16384x!tile.ptr<bf16>>, tensor<16384xi32>
+  %o = tile.splat %to : !tile.ptr<f32> -> tensor<16384x!tile.ptr<f32>>
+  %out = tile.addptr %o, %at : tensor<16384x!tile.ptr<f32>>, tensor<16384xi32>
   %x = tile.load %p : tensor<16384x!tile.ptr<bf16>> -> tensor<16384xbf16>
   %wide = arith.extf %x : tensor<16384xbf16> to tensor<16384xf32>
   %most = tile.reduce(%wide) axis 0 {
