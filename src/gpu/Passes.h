@@ -20,7 +20,8 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 /// reductions before them, as far as registers allow.
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
-/// Values that are computed of narrower tensors are computed again behind reductions (KeepNarrow.h).
+/// Values that are computed of narrower tensors are computed again behind reductions
+/// (KeepNarrow.h).
 void keepNarrow(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on

@@ -56,12 +56,12 @@ std::optional<BlockChoice> chooseBlocks(func::FuncOp kernel, const GpuOptions &o
 
   GpuOptions divided = options;
   divided.numBlocks = kMostBlocks;
-  if (oneBlock(kernel, divided) ||
-      kernel->getParentOfType<ModuleOp>()
-          .walk([](Operation *op) {
-            return staysOnOneBlock(op) ? WalkResult::interrupt() : WalkResult::advance();
-          })
-          .wasInterrupted())
+  if (oneBlock(kernel, divided) || kernel->getParentOfType<ModuleOp>()
+                                       .walk([](Operation *op) {
+                                         return staysOnOneBlock(op) ? WalkResult::interrupt()
+                                                                    : WalkResult::advance();
+                                       })
+                                       .wasInterrupted())
     return std::nullopt;
 
   // The fewest blocks with which several of them fit on a multiprocessor.

@@ -5,8 +5,8 @@
 // of 131072 fp32 then takes 3.4 times as long as in a cluster of 8 blocks, whose registers hold it
 // (docs/performance.md). So such a kernel is run by a cluster.
 //
-// The estimate is made of the tile IR, before layouts are chosen: what is kept across reductions and
-// scans (schedule/KeptWords.h), divided among the threads.
+// The estimate is made of the tile IR, before layouts are chosen: what is kept across reductions
+// and scans (schedule/KeptWords.h), divided among the threads.
 #pragma once
 #include "gpu/Options.h"
 

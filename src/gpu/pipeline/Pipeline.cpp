@@ -221,11 +221,10 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
       chosen.numBlocks = choice->blocks;
       chosen.numWarps = choice->blocks * choice->warps;
       if (options.explanation)
-        options.explanation->hint(
-            explain::HintKind::ClusterChosen, {},
-            {std::to_string(choice->needed), std::to_string(options.numWarps),
-             std::to_string(choice->there), std::to_string(choice->blocks),
-             std::to_string(choice->warps)});
+        options.explanation->hint(explain::HintKind::ClusterChosen, {},
+                                  {std::to_string(choice->needed), std::to_string(options.numWarps),
+                                   std::to_string(choice->there), std::to_string(choice->blocks),
+                                   std::to_string(choice->warps)});
     }
   }
   auto report = fitKernel(

@@ -28,11 +28,10 @@ bool isCheap(Operation *op, int &functions) {
   // Quotients by one number are products with its reciprocal.
   if (isa<arith::DivFOp>(op))
     return isa_and_nonnull<tile::SplatOp>(op->getOperand(1).getDefiningOp());
-  if (isa<arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp,
-          arith::RemUIOp, tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp>(op))
+  if (isa<arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
+          tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp>(op))
     return false;
-  if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
-      isa<math::AbsFOp, math::FmaOp>(op))
+  if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) || isa<math::AbsFOp, math::FmaOp>(op))
     return true;
   return isa<math::ExpOp, math::Exp2Op>(op) && ++functions <= kMostFunctions;
 }
@@ -48,8 +47,7 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
   }
   // The same for all elements, or for a row of many: they take few registers.
   if (auto repeated = dyn_cast<tile::BroadcastOp>(op))
-    return repeated.getSrc().getType().getNumElements() * 16 <=
-           repeated.getType().getNumElements();
+    return repeated.getSrc().getType().getNumElements() * 16 <= repeated.getType().getNumElements();
   if (isa<tile::SplatOp, tile::RangeOp, arith::ConstantOp>(op) || ops.contains(op))
     return true;
   if (auto renewed = dyn_cast<ngpu::RenewOp>(op)) {
@@ -109,9 +107,9 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
 
 int64_t wordsOf(Type tensor) {
   auto type = dyn_cast<RankedTensorType>(tensor);
-  return type ? llvm::divideCeil(type.getNumElements() * tile::sizeInBytes(type.getElementType()),
-                                 4)
-              : 0;
+  return type
+             ? llvm::divideCeil(type.getNumElements() * tile::sizeInBytes(type.getElementType()), 4)
+             : 0;
 }
 
 bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,

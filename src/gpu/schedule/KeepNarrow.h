@@ -22,9 +22,9 @@ namespace nereid::gpu {
 int64_t wordsOf(mlir::Type tensor);
 
 /// The results of loads of which `value`, a tensor in tile IR, can be computed again element by
-/// element, with numbers that are the same for all elements or follow from indices, and `ops`, which
-/// do that in the order of the program. False where the loads take as many words as `value` or more,
-/// or where the computation is long.
+/// element, with numbers that are the same for all elements or follow from indices, and `ops`,
+/// which do that in the order of the program. False where the loads take as many words as `value`
+/// or more, or where the computation is long.
 bool computedOfNarrower(mlir::Value value, llvm::SetVector<mlir::Value> &loads,
                         llvm::SetVector<mlir::Operation *> &ops);
 

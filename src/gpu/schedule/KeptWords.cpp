@@ -66,9 +66,10 @@ private:
       return known->second;
     Operation *op = value.getDefiningOp();
     bool result =
-        op && (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) ||
-               ((tile::isElementwise(op) || tile::isView(op)) && isMemoryEffectFree(op) &&
-                llvm::all_of(op->getOperands(), [&](Value from) { return isComputedAgain(from); })));
+        op &&
+        (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) ||
+         ((tile::isElementwise(op) || tile::isView(op)) && isMemoryEffectFree(op) &&
+          llvm::all_of(op->getOperands(), [&](Value from) { return isComputedAgain(from); })));
     again[value] = result;
     return result;
   }
