@@ -33,7 +33,8 @@ bool staysOnOneBlock(Operation *op) {
     return true;
   if (isa<scf::WhileOp, func::CallOp>(op))
     return true;
-  return isa<scf::ForOp>(op) && op->hasAttr("tile.num_stages");
+  return isa<scf::ForOp>(op) &&
+         (op->hasAttr("tile.num_stages") || op->hasAttr("tile.warp_specialize"));
 }
 
 } // namespace
