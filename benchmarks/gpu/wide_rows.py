@@ -2,9 +2,9 @@
 
 Softmax, RMSNorm and layer norm of rows of 4096 to 262144 columns, in fp32 and bf16, 256 MB read and written. For each: the rate of PyTorch's copy, then
 
-  one block   one block a program, everything kept in fp32 (`clusters=False`, NEREID_KEEP_NARROW=0), 4 to 32 warps
-  narrow      one block, values of bf16 rows computed again behind reductions
-  chosen      what the compiler does by itself
+  one block   one block a program (`clusters=False`), 4 to 32 warps
+  narrow      the same with NEREID_KEEP_NARROW=1: values of bf16 rows are computed again behind reductions
+  chosen      what the compiler does by itself; "narrow" behind it: with NEREID_KEEP_NARROW=1
   N x W       N blocks of W warps, by `num_ctas`
 
 with the median time of 11 trials that take turns, the memory rate relative to the copy, registers, spills, the largest error against fp64. Two runs must agree
@@ -68,12 +68,14 @@ def variants(dtype, columns):
     if dtype != torch.float32:
         for count in warps:
             yield f"narrow, {count}", (False, True), {"num_warps": count}
-    yield "chosen, from 4", (True, True), {"num_warps": 4}
-    yield "chosen, from 16", (True, True), {"num_warps": 16}
+    for count in (4, 16):
+        yield f"chosen, from {count}", (True, False), {"num_warps": count}
+        if dtype != torch.float32:
+            yield f"chosen, narrow, from {count}", (True, True), {"num_warps": count}
     if columns >= 32768:
         for blocks, count in ((2, 4), (4, 4), (8, 4), (2, 8), (4, 8), (8, 8), (4, 16), (8, 16)):
             if 48 <= columns / (32 * blocks * count) <= 256:
-                yield f"{blocks} x {count}", (True, True), {"num_ctas": blocks, "num_warps": count}
+                yield f"{blocks} x {count}", (True, False), {"num_ctas": blocks, "num_warps": count}
 
 
 def microseconds(launches, trials=11):
@@ -122,7 +124,7 @@ def measure(kernel, dtype, columns):
         code = compiled[case[0]]
         firsts[case[0]] = out[:256].clone()
         out.zero_()
-        launches.append(lambda code=code, out=out: code[(rows, )](out, *arguments))
+        launches.append(lambda code=code, out=out: code[(rows, )](out, *arguments, nereid.next_power_of_2(columns)))
         launches[-1]()
         again = torch.equal(firsts[case[0]], out[:256])
         plain = firsts.get(case[0].replace("narrow", "one block"))
@@ -138,7 +140,7 @@ def measure(kernel, dtype, columns):
     for case, time in zip(cases, times):
         code = compiled[case[0]]
         shape = f"{code.metadata.num_ctas} x {code.metadata.num_warps}"
-        print(f"    {case[0]:16} {shape:7} {time:8.1f} us  {copied / time:5.3f} of the copy  {code.n_regs:3} registers, {code.n_spills:4} spills  "
+        print(f"    {case[0]:22} {shape:7} {time:8.1f} us  {copied / time:5.3f} of the copy  {code.n_regs:3} registers, {code.n_spills:4} spills  "
               f"{firsts[case[0], 'text']}", flush=True)
     return wrong
 

@@ -36,7 +36,7 @@ struct GpuOptions {
   /// Several blocks may run a program although `numBlocks` is 1 (ChooseBlocks.h); `numWarps` is
   /// then that of the one block.
   bool choosesBlocks = false;
-  bool keepsNarrow = true; ///< KeepNarrow.h
+  bool keepsNarrow = true; ///< KeepNarrow.cpp
   int maxRegisters = 0;    ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Waits;

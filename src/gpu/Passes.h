@@ -21,7 +21,7 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Values that are computed of narrower tensors are computed again behind reductions
-/// (KeepNarrow.h).
+/// (KeepNarrow.cpp).
 void keepNarrow(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on

@@ -77,7 +77,8 @@ def blocks(code):
     (torch.float32, 65536, 16, (8, 32)),
     (torch.float32, 131072, 32, (8, 32)),
     (torch.float32, 262144, 32, (8, 64)),
-    (torch.bfloat16, 65536, 8, (1, 8)),
+    (torch.bfloat16, 32768, 8, (1, 8)),
+    (torch.bfloat16, 65536, 8, (8, 32)),
     (torch.bfloat16, 131072, 8, (8, 32)),
 ])
 @pytest.mark.parametrize("device", ["cuda:90", "cuda:100"])
@@ -150,10 +151,15 @@ def test_nothing_is_spilled(kernel, columns, warps, dtype, device):
     (torch.bfloat16, 32768, 8, 2),
     (torch.float16, 32768, 16, 2),
 ])
-def test_values_computed_again(dtype, columns, warps, times):
-    code = compiled(softmax, columns, warps, dtype, clusters=False)
+def test_values_computed_again(dtype, columns, warps, times, monkeypatch):
+    monkeypatch.setattr(nereid.knobs.nereid, "keep_narrow", True)
+    code = compiled(nereid.jit(softmax.fn), columns, warps, dtype, clusters=False)
     assert code.asm["gpu"].count("math.exp") == times
     assert code.asm["ptx"].count("ex2.approx") == times * columns // (32 * warps)
+
+
+def test_values_are_kept_by_default():
+    assert compiled(softmax, 32768, 8, torch.bfloat16).asm["gpu"].count("math.exp") == 1
 
 
 _PROGRAM = '''
@@ -182,6 +188,6 @@ print("right")
 def test_results(dtype, columns, warps, blocks, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM)
-    environment = {**os.environ, "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
+    environment = {**os.environ, "NEREID_KEEP_NARROW": "1", "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
     done = subprocess.run([sys.executable, str(program), dtype, str(columns), str(warps), str(blocks)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "right\n", done.stderr[-4000:]

@@ -43,7 +43,7 @@ std::optional<BlockChoice> chooseBlocks(func::FuncOp kernel, const GpuOptions &o
   const Machine &machine = options.machine;
   if (machine.maxBlocks < unsigned(kMostBlocks))
     return std::nullopt;
-  int64_t words = wordsKept(kernel, options.keepsNarrow);
+  int64_t words = wordsKept(kernel);
   auto needed = [&](int warps) {
     return int(llvm::divideCeil(words, int64_t(warps) * machine.lanes)) + kBeside;
   };

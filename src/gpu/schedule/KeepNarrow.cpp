@@ -1,5 +1,15 @@
-#include "gpu/schedule/KeepNarrow.h"
-
+// What rows are kept as while the threads of a program exchange partial results.
+//
+// A kernel loads a row of bf16, computes with it in fp32, reduces that, and uses it again: the
+// softmax of a row keeps its exponentials while their sum is computed. In fp32 they take twice the
+// registers of the row. With half the registers two blocks fit on a multiprocessor where one did,
+// and one of them waits for memory while the other one computes. So where registers limit the
+// blocks, values that follow element by element from a narrower load are computed again behind a
+// reduction, of the load's result. The operations are the same, and so are all results. Off unless
+// NEREID_KEEP_NARROW asks for it, since no GPU has been timed with it (docs/notes/performance.md).
+//
+// Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
+// result passes through `ngpu.renew`.
 #include "gpu/Passes.h"
 #include "gpu/schedule/KeptWords.h"
 #include "ir/ngpu/Dialect.h"
@@ -8,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -65,6 +76,21 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
   return ops.size() <= kMostOperations;
 }
 
+/// The results of loads of which `value`, a tensor in tile IR, can be computed again element by
+/// element, with numbers that are the same for all elements or follow from indices, and `ops`,
+/// which do that in the order of the program. False where the loads take as many words as `value`
+/// or more, or where the computation is long.
+bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
+                        llvm::SetVector<Operation *> &ops) {
+  int functions = 0;
+  if (!collect(value, loads, ops, functions) || loads.empty())
+    return false;
+  int64_t words = 0;
+  for (Value load : loads)
+    words += wordsOf(load.getType());
+  return words < wordsOf(value.getType());
+}
+
 /// Computes `value` again behind `reduction`, for what uses it there.
 void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &number) {
   Block *block = reduction->getBlock();
@@ -105,27 +131,9 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
 
 } // namespace
 
-int64_t wordsOf(Type tensor) {
-  auto type = dyn_cast<RankedTensorType>(tensor);
-  return type
-             ? llvm::divideCeil(type.getNumElements() * tile::sizeInBytes(type.getElementType()), 4)
-             : 0;
-}
-
-bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
-                        llvm::SetVector<Operation *> &ops) {
-  int functions = 0;
-  if (!collect(value, loads, ops, functions) || loads.empty())
-    return false;
-  int64_t words = 0;
-  for (Value load : loads)
-    words += wordsOf(load.getType());
-  return words < wordsOf(value.getType());
-}
-
 void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
   int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  if (!options.keepsNarrow || wordsKept(kernel, /*narrow=*/false) < kFewRegisters * threads)
+  if (!options.keepsNarrow || wordsKept(kernel) < kFewRegisters * threads)
     return;
   SmallVector<Operation *> reductions;
   kernel.walk([&](Operation *op) {

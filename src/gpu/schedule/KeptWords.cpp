@@ -1,12 +1,12 @@
 #include "gpu/schedule/KeptWords.h"
 
-#include "gpu/schedule/KeepNarrow.h"
 #include "ir/tile/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -15,17 +15,14 @@ namespace {
 
 class Kept {
 public:
-  explicit Kept(bool narrow) : narrow(narrow) {}
-
   int64_t at(Operation *exchange) {
     int64_t words = 0;
-    llvm::SetVector<Value> sources;
     // From the block of the exchange outwards.
     for (Operation *op = exchange; op && !isa<func::FuncOp>(op); op = op->getParentOp()) {
       bool isLoop = isa<LoopLikeOpInterface>(op);
       auto count = [&](Value value) {
         if (isAlive(value, op, isLoop))
-          words += ownWords(value, sources);
+          words += ownWords(value);
       };
       for (Value argument : op->getBlock()->getArguments())
         count(argument);
@@ -36,8 +33,6 @@ public:
           count(result);
       }
     }
-    for (Value source : sources)
-      words += wordsOf(source.getType());
     return words;
   }
 
@@ -74,35 +69,29 @@ private:
     return result;
   }
 
-  /// The words of `value`; what it shares with others goes to `sources`.
-  int64_t ownWords(Value value, llvm::SetVector<Value> &sources) {
+  int64_t ownWords(Value value) {
     if (isComputedAgain(value))
       return 0;
     // A row that is repeated takes the registers of the row.
     while (auto view = value.getDefiningOp<tile::BroadcastOp>())
       value = view.getSrc();
-    llvm::SetVector<Value> loads;
-    llvm::SetVector<Operation *> ops;
-    if (narrow && computedOfNarrower(value, loads, ops)) {
-      sources.insert(loads.begin(), loads.end());
-      return 0;
-    }
-    if (value.getDefiningOp<tile::LoadOp>()) {
-      sources.insert(value);
-      return 0;
-    }
     return wordsOf(value.getType());
   }
-
-  bool narrow;
 
   DenseMap<Value, bool> again;
 };
 
 } // namespace
 
-int64_t wordsKept(func::FuncOp kernel, bool narrow) {
-  Kept kept(narrow);
+int64_t wordsOf(Type tensor) {
+  auto type = dyn_cast<RankedTensorType>(tensor);
+  return type
+             ? llvm::divideCeil(type.getNumElements() * tile::sizeInBytes(type.getElementType()), 4)
+             : 0;
+}
+
+int64_t wordsKept(func::FuncOp kernel) {
+  Kept kept;
   int64_t most = 0;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp, tile::ScanOp>(op))

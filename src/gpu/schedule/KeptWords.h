@@ -10,9 +10,11 @@
 
 namespace nereid::gpu {
 
+/// 32-bit words of a tensor, all threads together; 0 for anything else.
+int64_t wordsOf(mlir::Type tensor);
+
 /// 32-bit words of the tensors of `kernel`, in tile IR, that are alive across a reduction or scan,
-/// all threads together: the most at any of them; 0 where there is none. `narrow`: values that
-/// `keepNarrow` computes again of narrower loads count as these.
-int64_t wordsKept(mlir::func::FuncOp kernel, bool narrow);
+/// all threads together: the most at any of them; 0 where there is none.
+int64_t wordsKept(mlir::func::FuncOp kernel);
 
 } // namespace nereid::gpu
