@@ -31,10 +31,14 @@ enum class SkipScaling : uint8_t { Divided, Always, Never };
 
 struct GpuOptions {
   Machine machine = {};
-  int numWarps = 4;     ///< of a program, all its blocks together; a power of two
-  int numStages = 3;    ///< default depth of pipelined loops
-  int numBlocks = 1;    ///< that run a program together, as a cluster; a power of two
-  int maxRegisters = 0; ///< 0: no limit of the user's
+  int numWarps = 4;  ///< of a program, all its blocks together; a power of two
+  int numStages = 3; ///< default depth of pipelined loops
+  int numBlocks = 1; ///< that run a program together, as a cluster; a power of two
+  /// Several blocks may run a program although `numBlocks` is 1 (ChooseBlocks.h); `numWarps` is
+  /// then that of the one block.
+  bool choosesBlocks = false;
+  bool keepsNarrow = true; ///< KeepNarrow.cpp
+  int maxRegisters = 0;    ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;
   /// The iterations of products may be divided among the blocks of a cluster (SplitProducts.h).

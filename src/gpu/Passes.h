@@ -20,6 +20,10 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 /// reductions before them, as far as registers allow.
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Values that are computed of narrower tensors are computed again behind reductions
+/// (KeepNarrow.cpp).
+void keepNarrow(mlir::func::FuncOp kernel, const GpuOptions &options);
+
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on
 /// all tensor types, `ngpu.convert_layout` where a use needs another layout, `tile.dot` to
 /// `ngpu.mma`, `ngpu.wgmma` or `ngpu.fma_dot` with their operands in shared memory

@@ -142,6 +142,7 @@ targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
   targetOptions.numWarps = int(options.numWarps);
   targetOptions.numStages = int(options.numStages);
   targetOptions.numCtas = int(options.numCtas);
+  targetOptions.choosesCtas = options.clusters;
   targetOptions.maxRegisters = int(options.maxRegisters);
   targetOptions.ptxVersion = int(options.ptxVersion);
   targetOptions.assemblerOptions = options.ptxOptions;

@@ -75,6 +75,9 @@ struct CompileOptions {
   int numWarps = 4;
   int numStages = 3;
   int numCtas = 1;
+  /// `numCtas` and `numWarps` may be larger than given where one block's registers do not hold a
+  /// program's rows: the caller launches by the kernel's own numbers (LaunchInfo).
+  bool choosesCtas = false;
   /// Registers of a thread (`maxnreg`), 0 for the assembler's choice.
   int maxRegisters = 0;
   /// The PTX version times ten, 0 for the newest that the assembler reads; further options of it,

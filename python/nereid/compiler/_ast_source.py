@@ -43,6 +43,8 @@ def compile_function(src, target, options):
     from ..runtime.cache import get_cache_key
     from .. import knobs
     target, backend, given = settled(target, options)
+    if target.backend == "cuda":
+        given.setdefault("clusters", False)  # the cubin is for launchers that start as many blocks as `num_ctas` says
     if target.backend == "cuda" and knobs.nereid.tensor_copies == "always":
         given.setdefault("pointer_copies", False)  # the cubin is for launchers that make no tensor maps
     rules = given.get("triton_version") or src.fn._release() or knobs.nereid.triton_version

@@ -2,6 +2,7 @@
 // where they leave something undefined that the language defines.
 #include "gpu/emit/Elements.h"
 #include "gpu/emit/GlobalAccess.h"
+#include "ir/ngpu/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -301,6 +302,41 @@ llvm::Constant *constantOf(Emitter &e, Attribute attribute, mlir::Type element) 
 }
 
 /// Constants. A tensor of different numbers is a table in memory, read at every register's place.
+/// Each word is combined with a zero that no compiler knows to be one: what a shuffle gives back to
+/// the lane that it came from, XOR the same.
+void emitRenew(Emitter &e, ngpu::RenewOp op) {
+  llvm::IRBuilder<> &b = e.b;
+  llvm::ArrayRef<llvm::Value *> in = e.get(op.getSrc());
+  llvm::Type *type = in[0]->getType();
+  unsigned bits = type->getScalarSizeInBits(), part = std::max(1u, 32 / bits);
+  llvm::SmallVector<llvm::Value *> words;
+  for (unsigned first = 0; first < in.size(); first += part) {
+    unsigned count = std::min<unsigned>(part, in.size() - first);
+    llvm::Value *all = in[first];
+    if (count > 1) {
+      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(type, count));
+      for (unsigned i = 0; i < count; ++i)
+        all = b.CreateInsertElement(all, in[first + i], uint64_t(i));
+    }
+    words.push_back(b.CreateBitCast(all, b.getIntNTy(bits * count)));
+  }
+  llvm::Value *known = b.CreateZExtOrTrunc(words[0], b.getInt32Ty());
+  llvm::Value *zero = b.CreateXor(known, e.shuffleWord(Shuffle::Xor, known, b.getInt32(0)));
+  Values out;
+  for (llvm::Value *word : words) {
+    unsigned count = word->getType()->getIntegerBitWidth() / bits;
+    word = b.CreateXor(word, b.CreateZExtOrTrunc(zero, word->getType()));
+    if (count == 1) {
+      out.push_back(b.CreateBitCast(word, type));
+      continue;
+    }
+    llvm::Value *all = b.CreateBitCast(word, llvm::FixedVectorType::get(type, count));
+    for (unsigned i = 0; i < count; ++i)
+      out.push_back(b.CreateExtractElement(all, uint64_t(i)));
+  }
+  e.set(op.getResult(), out);
+}
+
 void emitConstant(Emitter &e, arith::ConstantOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
   if (!tensor)
@@ -380,6 +416,10 @@ llvm::Value *emitElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *
 bool emitElementwise(Emitter &e, Operation *op) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     emitConstant(e, constant);
+    return true;
+  }
+  if (auto renew = dyn_cast<ngpu::RenewOp>(op)) {
+    emitRenew(e, renew);
     return true;
   }
   if (isa<ub::PoisonOp>(op)) {

@@ -3,6 +3,7 @@
 #include "gpu/Passes.h"
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/explain/Explain.h"
+#include "gpu/pipeline/ChooseBlocks.h"
 #include "gpu/pipeline/FitKernel.h"
 #include "gpu/pipeline/OneBlock.h"
 #include "gpu/schedule/PartitionWarps.h"
@@ -105,6 +106,12 @@ constexpr Step steps[] = {
     {"issue-loads", "move loads of gradient kernels in front of reductions",
      [](State &state) -> llvm::Error {
        issueLoads(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
+    // Behind what moves loads: it looks at what is alive across a reduction.
+    {"keep-narrow", "compute values of 16 bits and fewer again in place of keeping them as fp32",
+     [](State &state) -> llvm::Error {
+       keepNarrow(state.kernel, state.options);
        return llvm::Error::success();
      }},
     // The passes that follow work on tensors with layouts.
@@ -210,12 +217,23 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
                                          bool wantReport) {
   GpuOptions chosen = options;
   std::optional<explain::Hint> whyOneBlock;
-  if (options.numBlocks > 1)
-    if (func::FuncOp kernel = kernelOf(module);
-        kernel && (whyOneBlock = oneBlock(kernel, options))) {
+  func::FuncOp kernel = kernelOf(module);
+  if (options.numBlocks > 1) {
+    if (kernel && (whyOneBlock = oneBlock(kernel, options))) {
       chosen.numWarps /= options.numBlocks;
       chosen.numBlocks = 1;
     }
+  } else if (options.choosesBlocks && kernel) {
+    if (std::optional<BlockChoice> choice = chooseBlocks(kernel, options)) {
+      chosen.numBlocks = choice->blocks;
+      chosen.numWarps = choice->blocks * choice->warps;
+      if (options.explanation)
+        options.explanation->hint(explain::HintKind::ClusterChosen, {},
+                                  {std::to_string(choice->needed), std::to_string(options.numWarps),
+                                   std::to_string(choice->there), std::to_string(choice->blocks),
+                                   std::to_string(choice->warps)});
+    }
+  }
   auto report = fitKernel(
       module, chosen, [&](const GpuOptions &now) { return runPasses(module, now, wantReport); });
   if (!report)
@@ -249,6 +267,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.numWarps = warps * blocks;
     options.numBlocks = blocks;
     options.numStages = stages;
+    options.choosesBlocks = choosesBlocks;
     options.specialise = specialise;
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
@@ -261,6 +280,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a block"), llvm::cl::init(4)};
   Pass::Option<int> blocks{*this, "blocks", llvm::cl::desc("blocks of a program"),
                            llvm::cl::init(1)};
+  Pass::Option<bool> choosesBlocks{*this, "choose-blocks",
+                                   llvm::cl::desc("let a cluster run rows of too many registers"),
+                                   llvm::cl::init(false)};
   Pass::Option<int> stages{*this, "stages", llvm::cl::desc("depth of pipelined loops"),
                            llvm::cl::init(3)};
   Pass::Option<Specialise> specialise{

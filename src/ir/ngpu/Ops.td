@@ -28,6 +28,17 @@ def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure, Tile_SameElements]> 
   let hasFolder = 1;
 }
 
+def NGPU_RenewOp : NGPU_Op<"renew", [Pure, Elementwise, SameOperandsAndResultType]> {
+  let summary = "the same values, of which nothing that was computed before is known";
+  let description = [{
+    What is computed of the result is computed again: neither LLVM nor an assembler finds that it is what was computed of `src`. Numbers
+    tell ops apart that renew the same values at different points of the program.
+  }];
+  let arguments = (ins Tile_Tensor:$src, I32Attr:$number);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src `number` $number attr-dict `:` type($result)";
+}
+
 //===--- shared memory ----------------------------------------------------------------------------------===//
 
 def NGPU_LocalAllocOp : NGPU_Op<"local_alloc", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {

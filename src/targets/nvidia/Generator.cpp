@@ -60,6 +60,8 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.numWarps = options.numWarps * options.numCtas;
   result.numStages = options.numStages;
   result.numBlocks = options.numCtas;
+  result.choosesBlocks = options.choosesCtas && Settings::current().clusters &&
+                         options.numCtas == 1 && !options.maxRegisters && !options.cooperative;
   result.maxRegisters = options.maxRegisters;
   const std::string &specialise = Settings::current().warpSpecialise;
   result.specialise = specialise == "always"  ? gpu::Specialise::Always
@@ -69,6 +71,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
     result.overlapStores = gpu::OverlapStores::Never;
   const std::string &split = Settings::current().splitProducts;
   result.splitProducts = split == "idle" || split == "full";
+  result.keepsNarrow = Settings::current().keepNarrow;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
                        : scaling == "never" ? gpu::SkipScaling::Never

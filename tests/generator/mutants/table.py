@@ -535,3 +535,6 @@ expr("gradients", PICKED, "mask ? arith::AndIOp::create(builder, loc, condition,
 expr("gradients", ONLINE, "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32;", "tile::elementOf(value.getType()).getIntOrFloatBitWidth() >= 32", "true",
      "a logarithm that was saved in 16 bits is exact")
 expr("gradients", ONLINE, "constantOf(builder, loc, base.getType(), 1.0 / factor));", "1.0 / factor", "1.0 * factor", "a multiple of the logarithm is multiplied once more")
+NARROW = "src/gpu/schedule/KeepNarrow.cpp"
+expr("cuda", NARROW, "return ancestor && ancestor != reduction && reduction->isBeforeInBlock(ancestor);", "reduction->isBeforeInBlock(ancestor)", "true", "values are computed again behind their uses")
+expr("cuda", "src/gpu/emit/Elementwise.cpp", "out.push_back(b.CreateExtractElement(all, uint64_t(i)));", "uint64_t(i)", "uint64_t(0)", "all elements of a renewed word are the first")

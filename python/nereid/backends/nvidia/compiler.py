@@ -16,6 +16,7 @@ class CUDAOptions(LaunchOptions):
     ptx_options: str | None = None
     tensor_copies: bool = True
     pointer_copies: bool = True
+    clusters: bool = True
     supported_fp8_dtypes: tuple = ("fp8e4b15", "fp8e5")
     backend_name: str = "cuda"
     arch: str | None = None

@@ -1,0 +1,73 @@
+// Values that follow from rows of 16 bits are computed again behind a reduction where they would take many registers.
+// RUN: nereid-opt %s --gpu-keep-narrow="warps=8" | FileCheck %s
+// RUN: nereid-opt %s --gpu-keep-narrow="warps=16" | FileCheck %s --check-prefix=FEW
+
+// The softmax of 16384 bf16 with 8 warps: 64 fp32 a thread. What is reduced is computed in front of the reduction as before.
+// CHECK-LABEL: func.func @softmax
+// CHECK:         %[[X:.*]] = tile.load
+// CHECK:         %[[WIDE:.*]] = arith.extf %[[X]]
+// CHECK:         %[[MOST:.*]] = tile.reduce(%[[WIDE]])
+// CHECK:         %[[SPLAT:.*]] = tile.splat %[[MOST]]
+// CHECK:         %[[X1:.*]] = ngpu.renew %[[X]] number 0
+// CHECK-NEXT:    %[[WIDE1:.*]] = arith.extf %[[X1]]
+// CHECK-NEXT:    arith.subf %[[WIDE1]], %[[SPLAT]]
+// CHECK-NEXT:    %[[POWERS:.*]] = math.exp
+// CHECK-NEXT:    %[[SUM:.*]] = tile.reduce(%[[POWERS]])
+// CHECK:         %[[ALL:.*]] = tile.splat %[[SUM]]
+// CHECK-NEXT:    %[[X2:.*]] = ngpu.renew %[[X]] number 1
+// CHECK-NEXT:    %[[WIDE2:.*]] = arith.extf %[[X2]]
+// CHECK-NEXT:    %[[LESS2:.*]] = arith.subf %[[WIDE2]], %[[SPLAT]]
+// CHECK-NEXT:    %[[POWERS2:.*]] = math.exp %[[LESS2]]
+// CHECK-NEXT:    arith.divf %[[POWERS2]], %[[ALL]]
+// CHECK:         return
+
+// 32 registers a thread.
+// FEW-NOT: ngpu.renew
+func.func @softmax(%x0: !tile.ptr<bf16>, %to: !tile.ptr<f32>) attributes {tile.kernel} {
+  %at = tile.range 0 to 16384 : tensor<16384xi32>
+  %s = tile.splat %x0 : !tile.ptr<bf16> -> tensor<16384x!tile.ptr<bf16>>
+  %p = tile.addptr %s, %at : tensor<16384x!tile.ptr<bf16>>, tensor<16384xi32>
+  %o = tile.splat %to : !tile.ptr<f32> -> tensor<16384x!tile.ptr<f32>>
+  %out = tile.addptr %o, %at : tensor<16384x!tile.ptr<f32>>, tensor<16384xi32>
+  %x = tile.load %p : tensor<16384x!tile.ptr<bf16>> -> tensor<16384xbf16>
+  %wide = arith.extf %x : tensor<16384xbf16> to tensor<16384xf32>
+  %most = tile.reduce(%wide) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maxnumf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<16384xf32>) -> f32
+  %splat = tile.splat %most : f32 -> tensor<16384xf32>
+  %less = arith.subf %wide, %splat : tensor<16384xf32>
+  %powers = math.exp %less : tensor<16384xf32>
+  %sum = tile.reduce(%powers) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<16384xf32>) -> f32
+  %all = tile.splat %sum : f32 -> tensor<16384xf32>
+  %result = arith.divf %powers, %all : tensor<16384xf32>
+  tile.store %out, %result : tensor<16384x!tile.ptr<f32>>, tensor<16384xf32>
+  return
+}
+
+// A tangent is computed once: it costs more than the registers. So is what follows from a row of fp32.
+// CHECK-LABEL: func.func @kept
+// CHECK-NOT:     ngpu.renew
+// CHECK:         return
+func.func @kept(%p: tensor<16384x!tile.ptr<bf16>>, %q: tensor<16384x!tile.ptr<f32>>, %out: tensor<16384x!tile.ptr<f32>>) attributes {tile.kernel} {
+  %x = tile.load %p : tensor<16384x!tile.ptr<bf16>> -> tensor<16384xbf16>
+  %y = tile.load %q : tensor<16384x!tile.ptr<f32>> -> tensor<16384xf32>
+  %wide = arith.extf %x : tensor<16384xbf16> to tensor<16384xf32>
+  %tangent = math.tan %wide : tensor<16384xf32>
+  %double = arith.addf %y, %y : tensor<16384xf32>
+  %sum = tile.reduce(%tangent) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<16384xf32>) -> f32
+  %all = tile.splat %sum : f32 -> tensor<16384xf32>
+  %one = arith.mulf %tangent, %all : tensor<16384xf32>
+  %result = arith.addf %one, %double : tensor<16384xf32>
+  tile.store %out, %result : tensor<16384x!tile.ptr<f32>>, tensor<16384xf32>
+  return
+}
