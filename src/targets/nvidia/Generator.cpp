@@ -288,7 +288,7 @@ llvm::Error Compilation::optimise() {
   }
   if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry)) {
     result->registerDemand = registerDemand(*optimised);
-    result->isBoundByProducts = isBoundByProducts(*optimised);
+    result->isBoundByProducts = kernel->hasAttr("tile.gradients") && isBoundByProducts(*optimised);
   }
   return llvm::Error::success();
 }

@@ -73,9 +73,9 @@ func.func @together(%x: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.wrt}, %v: !
 // CHECK:       scf.if %[[SECOND]]
 // CHECK:         scf.if
 // CHECK:           scf.for
+// CHECK:             tile.ptr_cast %arg5
 // CHECK:             scf.for
 // CHECK-NOT:           scf.for
-// CHECK:               tile.ptr_cast %arg5
 // CHECK:             tile.store
 // CHECK:         } else {
 // CHECK:           tile.atomic_rmw fadd
