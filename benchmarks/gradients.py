@@ -53,8 +53,15 @@ def cases(scale):
 
 
 def sums(text, name):
-    lines = [line for line in text.splitlines() if f"`{name}` is" in line]
-    return " / ".join(dict.fromkeys("partial sums" if "partial sums" in line else "atomic" if "is summed by atomic" in line else line.split(f"`{name}` is ")[1].split()[0] for line in lines))
+    """How the gradient of an argument is summed, in a word or two. text: `explain()` of the gradient."""
+
+    def way(line):
+        for words, said in (("partial sums", "partial sums"), ("is summed by atomic", "atomic"), ("has a transposed schedule", "transposed schedule")):
+            if words in line:
+                return said
+        return line.split(f"`{name}` is ")[1].split()[0]
+
+    return " / ".join(dict.fromkeys(way(line) for line in text.splitlines() if f"`{name}` is " in line or f"`{name}` has a transposed schedule" in line))
 
 
 def main():
