@@ -47,10 +47,12 @@ def test_facts_of_a_product():
     assert {stage["stage"] for stage in facts["times"]} >= {"front end", "gpu passes", "ptx"}
 
 
-def test_blocks_that_share_a_product():
-    """On GPUs with clusters, and not where the setting forbids it."""
+def test_blocks_that_share_a_product(monkeypatch):
+    """On GPUs with clusters, where the setting asks for it."""
     arguments = ["explain", SEED, "--kernel", "matmul_full_kernel", "--signature", MATMUL.format("fp16", 64, 64, 64), "--target"]
     text = "up to 4 blocks share the iterations of a program's product"
+    assert text not in nereid(*arguments, "cuda:90").stdout
+    monkeypatch.setenv("NEREID_SPLIT_PRODUCTS", "idle")
     assert text in nereid(*arguments, "cuda:90").stdout
     assert text not in nereid(*arguments, "cuda:80").stdout
 
