@@ -82,7 +82,8 @@ step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 export NEREID_TEST_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate # runs the code of GPUs without one
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
-step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models
+step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models --ignore tests/differentiation
+step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 3 --each-function)
 step "models of transformers" pytest models -n 2 tests/models $(sample 3 --each-function)
 step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50 --each-function)
 step "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
