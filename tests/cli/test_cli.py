@@ -503,3 +503,25 @@ def test_doctor_on_a_read_only_place(tmp_path):
             pytest.skip("root may write everywhere, and no file system is mounted read-only here")
     result = nereid("doctor", NEREID_CACHE="1", NEREID_CACHE_DIR=f"{closed}/nereid")
     assert "is not used: it cannot be made, its place cannot be written" in result.stdout, result.stdout
+
+
+WIDE = """import nereid
+import nereid.language as tl
+
+
+@nereid.jit
+def softmax(out, x, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = tl.load(x + tl.program_id(0) * B + at)
+    powers = tl.exp(row - tl.max(row, axis=0))
+    tl.store(out + tl.program_id(0) * B + at, powers / tl.sum(powers, axis=0))
+"""
+
+
+def test_code_that_other_programs_launch_has_the_blocks_that_were_asked_for(tmp_path):
+    """A launcher of one's own does not know of clusters that the compiler would choose for such a row."""
+    (tmp_path / "wide.py").write_text(WIDE)
+    arguments = ["compile", str(tmp_path / "wide.py"), "--kernel", "softmax", "--signature", "*fp32, *fp32, 131072", "--target", "cuda:90", "--num-warps", "8", "--emit", "ptx"]
+    text = nereid(*arguments).stdout
+    assert "reqnctapercluster" not in text and ".reqntid 256" in text
+    assert ".reqnctapercluster 8" in nereid(*arguments, "--option", "clusters=True").stdout

@@ -44,6 +44,8 @@ int cli::compileCommand(const Command &, const Arguments &parsed) {
   OptionsHandle options;
   if (int status = select(parsed, DefaultTarget::Cpu, selection, options))
     return status;
+  if (int status = keepLaunch(parsed, options.get()))
+    return status;
   KernelHandle kernel;
   if (nrd_error *error =
           compileKernel(selection.function.get(), splitSignature(parsed.get("--signature")),

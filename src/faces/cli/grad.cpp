@@ -86,6 +86,8 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
   OptionsHandle options;
   if (int status = select(parsed, DefaultTarget::OfLaunches, selection, options))
     return status;
+  if (int status = keepLaunch(parsed, options.get()))
+    return status;
   nrd_function *function = selection.function.get();
   size_t own = nrd_function_param_count(function);
   std::vector<std::string> wrt = splitSignature(parsed.get("--wrt")),

@@ -46,6 +46,14 @@ nrd_error *setOption(nrd_options *options, const std::string &key, const std::st
   return nrd_options_set(options, key.c_str(), optionValue(text).get());
 }
 
+int keepLaunch(const Arguments &parsed, nrd_options *options) {
+  for (const std::string &text : parsed.all("--option"))
+    if (text.starts_with("clusters="))
+      return 0;
+  nrd_error *error = setOption(options, "clusters", "False");
+  return error ? failed(error) : 0;
+}
+
 int readOptions(const Arguments &parsed, DefaultTarget target, OptionsHandle &out) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const char *flag : {"checked", "debug", "strict", "verify"})

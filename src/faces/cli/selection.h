@@ -48,6 +48,9 @@ int loadFile(const Arguments &parsed, ModuleHandle &out);
 /// The compile options on the command line; 0 or the exit status. `--target cpu:avx2` is the CPU
 /// with these features.
 int readOptions(const Arguments &parsed, DefaultTarget target, OptionsHandle &out);
+/// For code that other programs launch: a program has the blocks and warps that were asked for,
+/// whatever the compiler would choose, unless `--option clusters=` says otherwise.
+int keepLaunch(const Arguments &parsed, nrd_options *options);
 nrd_error *setOption(nrd_options *options, const std::string &key, const std::string &text);
 /// Whether the target is a GPU: by the option, else that of launches on this machine.
 bool targetsGpu(const Arguments &parsed);
