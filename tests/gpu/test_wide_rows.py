@@ -97,7 +97,7 @@ def test_choice(dtype, columns, warps, expected, device):
     (softmax, {"target": "cuda:80"}),
 ], ids=["sort", "waits for a program", "fetches ahead", "no reduction", "option", "maxnreg", "cooperative", "device"])
 def test_what_stays_on_one_block(kernel, options):
-    assert blocks(compiled(kernel, 16384, 1, **options)) == (1, 1)
+    assert blocks(compiled(kernel, 8192, 1, **options)) == (1, 1)  # a longer row of the sort takes the assembler minutes
 
 
 def test_setting(monkeypatch):
