@@ -1,0 +1,63 @@
+"""tests/torch_opinfo/run.py: a sample of each operator, results that a later run goes on with, what fails here and not elsewhere."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch's compiler is what is tested")
+
+RUN = pathlib.Path(__file__).parents[1] / "torch_opinfo" / "run.py"
+
+
+def run(file, *options):
+    done = subprocess.run([sys.executable, RUN, "--results", file, *options], capture_output=True, text=True, timeout=400)
+    return done.returncode, done.stdout, done.stderr
+
+
+def records(file):
+    return [json.loads(line) for line in file.read_text().splitlines()[1:]]
+
+
+def test_goes_on_where_it_ended(tmp_path):
+    file = tmp_path / "results.jsonl"
+    options = ("--operators", "^(add|sub|angle)$", "--seed", "3", "--jobs", "2", "--samples", "2")
+    status, out, _ = run(file, *options, "--samples", "1")
+    first = records(file)
+    assert status == 0 and "3 operators, 6 with dtypes, 6 samples: 6 passed" in out and "no sample fails" in out
+    assert {record["dtype"] for record in first[:2]} == {"float32"}, "all operators in their first dtype come first"
+    file.write_text(file.read_text() + '{"operator": "ad')  # a run that was killed
+    assert run(file, *options)[0] == 0
+    both = records(file)
+    assert both[:6] == first and len(both) > 6 and all(record["round"] == 1 for record in both[6:])
+    assert len({(record["operator"], record["dtype"], record["sample"]) for record in both}) == len(both), "each sample once"
+    status, _, errors = run(file, *options, "--seed", "4")
+    assert status == 2 and "take another file" in errors
+    assert records(file) == both
+
+
+def test_failures_run_with_the_reference(tmp_path):
+    """Atomic additions of bytes are refused in the language; PyTorch's C++ has them."""
+    file = tmp_path / "results.jsonl"
+    options = ("--operators", "^(index_add|neg)$", "--dtypes", "uint8", "--samples", "1", "--timeout", "100")
+    status, out, _ = run(file, *options, "--reference", "none")
+    found = {(record["operator"], "reference" in record): record["outcome"] for record in records(file)}
+    assert found == {("index_add", False): "error", ("index_add", True): "passed", ("neg", False): "passed"}
+    assert status == 1 and "1 samples fail: 0 with none, too, 1 only here, 0 not compared" in out
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if '"reference": "none", "sample"' not in line))  # a run that ended before the reference's turn
+    assert len(records(file)) == 2
+    assert run(file, *options, "--reference", "none")[0] == 1
+    assert len(records(file)) == 3
+
+
+def test_a_run_ends_in_time(tmp_path):
+    status, out, _ = run(tmp_path / "results.jsonl", "--operators", "^(add|sub)$", "--minutes", "0")
+    assert status == 0 and "stopped after 0.0 minutes: 16 of 16 are left" in out
+
+
+def test_options_that_do_not_fit(tmp_path):
+    status, _, errors = run(tmp_path / "results.jsonl", "--reference", "triton")
+    assert status == 2 and "Triton is for --device cuda" in errors
