@@ -13,7 +13,7 @@ RUN = pathlib.Path(__file__).parents[1] / "torch_opinfo" / "run.py"
 
 
 def run(file, *options):
-    done = subprocess.run([sys.executable, RUN, "--results", file, *options], capture_output=True, text=True, timeout=400)
+    done = subprocess.run([sys.executable, RUN, "--results", file, *options], capture_output=True, text=True, timeout=1500)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -23,15 +23,15 @@ def records(file):
 
 def test_goes_on_where_it_ended(tmp_path):
     file = tmp_path / "results.jsonl"
-    options = ("--operators", "^(add|sub|angle)$", "--seed", "3", "--jobs", "2", "--samples", "2")
+    options = ("--operators", "^(neg|angle)$", "--jobs", "2", "--seed", "3", "--samples", "2", "--timeout", "500")
     status, out, _ = run(file, *options, "--samples", "1")
     first = records(file)
-    assert status == 0 and "3 operators, 6 with dtypes, 6 samples: 6 passed" in out and "no sample fails" in out
+    assert status == 0 and "2 operators, 4 with dtypes, 4 samples: 4 passed" in out and "no sample fails" in out
     assert {record["dtype"] for record in first[:2]} == {"float32"}, "all operators in their first dtype come first"
     file.write_text(file.read_text() + '{"operator": "ad')  # a run that was killed
     assert run(file, *options)[0] == 0
     both = records(file)
-    assert both[:6] == first and len(both) > 6 and all(record["round"] == 1 for record in both[6:])
+    assert both[:4] == first and len(both) > 4 and all(record["round"] == 1 for record in both[4:])
     assert len({(record["operator"], record["dtype"], record["sample"]) for record in both}) == len(both), "each sample once"
     status, _, errors = run(file, *options, "--seed", "4")
     assert status == 2 and "take another file" in errors
@@ -41,7 +41,7 @@ def test_goes_on_where_it_ended(tmp_path):
 def test_failures_run_with_the_reference(tmp_path):
     """Atomic additions of bytes are refused in the language; PyTorch's C++ has them."""
     file = tmp_path / "results.jsonl"
-    options = ("--operators", "^(index_add|neg)$", "--dtypes", "uint8", "--samples", "1", "--timeout", "100")
+    options = ("--operators", "^(index_add|neg)$", "--dtypes", "uint8", "--samples", "1", "--timeout", "500")
     status, out, _ = run(file, *options, "--reference", "none")
     found = {(record["operator"], "reference" in record): record["outcome"] for record in records(file)}
     assert found == {("index_add", False): "error", ("index_add", True): "passed", ("neg", False): "passed"}
@@ -54,8 +54,8 @@ def test_failures_run_with_the_reference(tmp_path):
 
 
 def test_a_run_ends_in_time(tmp_path):
-    status, out, _ = run(tmp_path / "results.jsonl", "--operators", "^(add|sub)$", "--minutes", "0")
-    assert status == 0 and "stopped after 0.0 minutes: 16 of 16 are left" in out
+    status, _, errors = run(tmp_path / "results.jsonl", "--operators", "^neg$", "--minutes", "0.001")
+    assert status == 2 and "nothing ran in 0.001 minutes" in errors
 
 
 def test_options_that_do_not_fit(tmp_path):

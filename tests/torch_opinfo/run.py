@@ -49,7 +49,7 @@ COMMON = ("device", "triton", "reference", "seed", "gradients", "also")
 class Child:
     """A process that runs samples with the compiler `triton`."""
 
-    def __init__(self, options, triton, *more):
+    def __init__(self, options, triton):
         environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
         environment["TORCHINDUCTOR_CACHE_DIR"] = f"{options.folder}/{triton}"
         if options.jobs > 1:
@@ -60,7 +60,7 @@ class Child:
         if options.also and triton == "nereid":
             given += ["--also", options.also]
         self.log = open(f"{options.results}.log", "ab")
-        self.process = subprocess.Popen([sys.executable, samples.__file__, *given, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, samples.__file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, env=environment)
         self.text = b""
 
@@ -111,11 +111,13 @@ class Worker:
 
     def __init__(self, options, stop):
         self.options, self.stop, self.children = options, stop, {}
+        self.known = None  # {operator: [dtype, ...]} of the last child that started
 
     def child(self, triton):
         if triton not in self.children:
             child = Child(self.options, triton)
             answer = child.answer(min(600, max(self.stop - time.monotonic(), 0)))
+            self.known = answer.get("operators") if isinstance(answer, dict) else None
             if isinstance(answer, str) and time.monotonic() >= self.stop:
                 raise Late
             if not isinstance(answer, dict) or "unavailable" in answer:
@@ -153,21 +155,8 @@ class Worker:
             return answer
 
 
-def child_list(options):
-    child = Child(options, options.triton, "--list")
-    found = {}
-    while isinstance(answer := child.answer(600), dict) and "unavailable" not in answer:
-        found[answer["operator"]] = answer["dtypes"]
-    child.end()
-    if not found:
-        print(f"{answer}: see {options.results}.log", file=sys.stderr)
-        sys.exit(2)
-    return found
-
-
-def tasks_of(options):
-    """(operator, dtype, round) in the order in which they run."""
-    known = child_list(options)
+def tasks_of(known, options):
+    """(operator, dtype, round) in the order in which they run. known: {operator: [dtype, ...]}"""
     names = [name for name in known if re.search(options.operators, name)]
     index, count = map(int, options.shard.split("/"))
     names = names[index - 1::count]
@@ -203,11 +192,11 @@ def key_of(record):
 class Run:
     """The state that the workers share."""
 
-    def __init__(self, options, records, tasks):
-        self.options, self.lock, self.began = options, threading.Lock(), time.monotonic()
-        self.stop = self.began + options.minutes * 60
+    def __init__(self, options, records, tasks, began):
+        self.options, self.lock, self.began = options, threading.Lock(), began
+        self.stop = began + options.minutes * 60
         self.file = open(options.results, "a")
-        self.unavailable = None
+        self.unavailable, self.no_reference = "", ""  # why the compiler, the reference cannot be used
         self.counts = {key_of(record)[:2]: record["of"] for record in records if "of" in record}
         ours = {key_of(record): record for record in records if "reference" not in record}
         theirs = {key_of(record) for record in records if "reference" in record}
@@ -215,8 +204,7 @@ class Run:
         self.queue = collections.deque([(key, True) for key in again] + [(key, False) for key in tasks if key not in ours])
         self.total, self.finished = len(self.queue), 0
 
-    def work(self):
-        worker = Worker(self.options, self.stop)
+    def work(self, worker):
         try:
             while (task := self._next()) is not None:
                 self._one(worker, *task)
@@ -250,8 +238,12 @@ class Run:
             failed = answer["outcome"] in FAILURES
             self._write({**identity, **answer})
             self._say(f"{name} {dtype} sample {answer['sample']}: {answer['outcome']}, {answer['reason']}" if failed else "")
-        if failed and self.options.reference:
-            answer = worker.run(self.options.reference, *key)
+        if failed and self.options.reference and not self.no_reference:
+            try:
+                answer = worker.run(self.options.reference, *key)
+            except Unavailable as error:
+                self.no_reference = str(error)
+                return
             self._write({**identity, "reference": self.options.reference, **answer})
             self._say(f"{name} {dtype} sample {answer.get('sample')} with {self.options.reference}: {answer.get('outcome')}")
 
@@ -268,9 +260,15 @@ class Run:
 
 
 def run(options):
-    records = read(options)
-    shared = Run(options, records, tasks_of(options))
-    threads = [threading.Thread(target=shared.work) for _ in range(options.jobs)]
+    records, began = read(options), time.monotonic()
+    workers = [Worker(options, began + options.minutes * 60) for _ in range(options.jobs)]
+    try:
+        workers[0].child(options.triton)
+    except (Late, Unavailable) as error:
+        print(str(error) or f"nothing ran in {options.minutes} minutes", file=sys.stderr)
+        return 2
+    shared = Run(options, records, tasks_of(workers[0].known, options), began)
+    threads = [threading.Thread(target=shared.work, args=(worker,)) for worker in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -281,6 +279,8 @@ def run(options):
         return 2
     if shared.queue:
         print(f"stopped after {options.minutes} minutes: {len(shared.queue)} of {shared.total} are left; the same command goes on")
+    if shared.no_reference:
+        print(f"nothing was compared with {options.reference}: {shared.no_reference}")
     return report(options)
 
 

@@ -1,6 +1,6 @@
 """Runs samples of PyTorch's operators; a process that `run.py` starts and asks.
 
-A line of input is `operator dtype round`. The answers are lines of JSON: {"start": index of the sample}, then {"sample": index, "of": number of samples,
+It begins with the line {"operators": {name: [dtype, ...]}}, or {"unavailable": why}. A line of input is `operator dtype round`. The answers are lines of JSON: {"start": index of the sample}, then {"sample": index, "of": number of samples,
 "outcome": ...}; or {"none": number of samples} where the operator has no sample of this round.
 """
 
@@ -32,7 +32,6 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--also")
     parser.add_argument("--gradients", action="store_true")
-    parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     out = os.fdopen(os.dup(1), "w")  # what programs print goes elsewhere
     os.dup2(2, 1)
@@ -46,11 +45,7 @@ def main():
     elif options.triton == "triton" and importlib.util.find_spec("triton") is None:
         return say(unavailable="no Triton is installed")
     operators = _operators(options)
-    if options.list:
-        for name, operator in operators.items():
-            say(operator=name, dtypes=sorted(str(dtype).removeprefix("torch.") for dtype in operator.supported_dtypes(options.device)))
-        return None
-    say(ready=True)
+    say(operators={name: sorted(str(dtype).removeprefix("torch.") for dtype in operator.supported_dtypes(options.device)) for name, operator in operators.items()})
     for line in sys.stdin:
         name, dtype, round_ = line.split()
         _answer(say, operators[name], name, dtype, int(round_), options)
