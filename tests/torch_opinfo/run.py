@@ -8,7 +8,7 @@
 Not part of CI: all samples take hours. The order is by rounds: a sample of each operator in its first dtype, then in the next one, then a second sample.
 With `--seed` operators and samples are in random order, which a run that goes on must repeat. A result is a line of JSON for each sample; a run that is started again with the same
 file goes on where it ended. Beside the file a table of outcomes and one by operator are written (`.md`). `--shard 2/8` takes each eighth operator from the
-second on. Samples run in child processes (samples.py), which end after `--timeout` seconds without an answer; crashes and timeouts are results, too. A sample is skipped
+second on. Samples run in child processes (samples.py), which end after `--timeout` seconds without an answer; crashes and timeouts are results, too, and a process without an answer writes its stacks into `FILE.log`. A sample is skipped
 where eager PyTorch refuses it, or gives two results for two calls.
 
 With `--reference` samples that fail run with another compiler as well: the Triton that is installed (a GPU), or none, which is PyTorch's C++ on the CPU.
@@ -23,6 +23,7 @@ import pathlib
 import random
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,9 +63,10 @@ class Child:
         self.log = open(f"{options.results}.log", "ab")
         self.process = subprocess.Popen([sys.executable, samples.__file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log, env=environment)
-        self.text = b""
+        self.text, self.asked = b"", "its start"
 
     def ask(self, line):
+        self.asked = line
         try:
             self.process.stdin.write((line + "\n").encode())
             self.process.stdin.flush()
@@ -76,6 +78,7 @@ class Child:
         end = time.monotonic() + seconds
         while b"\n" not in self.text:
             if not select.select([self.process.stdout], [], [], max(end - time.monotonic(), 0))[0]:
+                self._stacks()
                 self.end()
                 return f"no answer in {seconds:.0f} s"
             more = os.read(self.process.stdout.fileno(), 65536)
@@ -89,6 +92,16 @@ class Child:
             self.text += more
         line, self.text = self.text.split(b"\n", 1)
         return json.loads(line)
+
+    def _stacks(self):
+        """Lets the process write the stacks of its threads into the log."""
+        self.log.write(f"no answer of process {self.process.pid} to {self.asked!r}:\n".encode())
+        self.log.flush()
+        self.process.send_signal(signal.SIGUSR1)
+        try:
+            self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            pass
 
     def end(self):
         """Ends the process if it runs. Its exit status."""

@@ -5,12 +5,14 @@ It begins with the line {"operators": {name: [dtype, ...]}}, or {"unavailable": 
 """
 
 import argparse
+import faulthandler
 import importlib.util
 import itertools
 import json
 import os
 import random
 import re
+import signal
 import sys
 import time
 import traceback
@@ -21,6 +23,8 @@ import unittest
 TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1e-4, 1e-4), "float16": (2e-2, 2e-2), "bfloat16": (5e-2, 5e-2), "complex64": (1e-4, 1e-4)}
 #: Memory that nobody has written.
 UNDEFINED = re.compile(r"(^|[._])empty")
+#: Remainders whose samples have zeros in the first argument, by which integers are divided: what comes out is undefined on GPUs.
+DIVIDES_BY_INPUT = {"__rmod__"}
 #: Samples of an operator and dtype that are looked at.
 MOST = 200
 
@@ -35,6 +39,8 @@ def main():
     options = parser.parse_args()
     out = os.fdopen(os.dup(1), "w")  # what programs print goes elsewhere
     os.dup2(2, 1)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the parent asks what a sample without an answer does
 
     def say(**what):
         print(json.dumps(what), file=out, flush=True)
@@ -140,6 +146,8 @@ def _outcome(operator, sample, dtype, gradients):
         again = run(lambda *a, **k: (torch.rand(3, device=device), function(*a, **k))[1])
         if UNDEFINED.search(operator.name):
             return {"outcome": "skipped", "reason": "undefined contents"}
+        if operator.name in DIVIDES_BY_INPUT and not sample.input.dtype.is_floating_point and bool((sample.input == 0).any()):
+            return {"outcome": "skipped", "reason": "integers divided by zero"}
         try:
             torch.testing.assert_close(again[1], want[1], rtol=0, atol=0, equal_nan=True)
         except AssertionError:
