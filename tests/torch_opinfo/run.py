@@ -22,15 +22,13 @@ import os
 import pathlib
 import random
 import re
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
 import samples
+from run_process import Process
 
 #: Outcome of a sample → what it means. "passed" and "skipped" are no failures; "refused" may be nobody's fault, which the reference tells.
 OUTCOMES = {
@@ -47,68 +45,18 @@ FAILURES = {"wrong", "error", "refused", "crash", "timeout"}
 COMMON = ("device", "triton", "reference", "seed", "gradients", "also")
 
 
-class Child:
+def start(options, triton):
     """A process that runs samples with the compiler `triton`."""
-
-    def __init__(self, options, triton):
-        environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
-        environment["TORCHINDUCTOR_CACHE_DIR"] = f"{options.folder}/{triton}"
-        if options.jobs > 1:
-            environment["OMP_NUM_THREADS"] = "1"
-        given = ["--device", options.device, "--triton", triton, *["--gradients"] * options.gradients]
-        if options.seed is not None:
-            given += ["--seed", str(options.seed)]
-        if options.also and triton == "nereid":
-            given += ["--also", options.also]
-        self.log = open(f"{options.results}.log", "ab")
-        self.process = subprocess.Popen([sys.executable, samples.__file__, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.log, env=environment)
-        self.text, self.asked = b"", "its start"
-
-    def ask(self, line):
-        self.asked = line
-        try:
-            self.process.stdin.write((line + "\n").encode())
-            self.process.stdin.flush()
-        except BrokenPipeError:  # the answer says why
-            pass
-
-    def answer(self, seconds):
-        """The next answer; a text where there is none: why the process has ended."""
-        end = time.monotonic() + seconds
-        while b"\n" not in self.text:
-            if not select.select([self.process.stdout], [], [], max(end - time.monotonic(), 0))[0]:
-                self._stacks()
-                self.end()
-                return f"no answer in {seconds:.0f} s"
-            more = os.read(self.process.stdout.fileno(), 65536)
-            if not more:
-                try:
-                    self.process.wait(1)
-                except subprocess.TimeoutExpired:
-                    pass
-                status = self.end()
-                return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            self.text += more
-        line, self.text = self.text.split(b"\n", 1)
-        return json.loads(line)
-
-    def _stacks(self):
-        """Lets the process write the stacks of its threads into the log."""
-        self.log.write(f"no answer of process {self.process.pid} to {self.asked!r}:\n".encode())
-        self.log.flush()
-        self.process.send_signal(signal.SIGUSR1)
-        try:
-            self.process.wait(1)
-        except subprocess.TimeoutExpired:
-            pass
-
-    def end(self):
-        """Ends the process if it runs. Its exit status."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.log.close()
-        return self.process.wait()
+    environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = f"{options.folder}/{triton}"
+    if options.jobs > 1:
+        environment["OMP_NUM_THREADS"] = "1"
+    given = ["--device", options.device, "--triton", triton, *["--gradients"] * options.gradients]
+    if options.seed is not None:
+        given += ["--seed", str(options.seed)]
+    if options.also and triton == "nereid":
+        given += ["--also", options.also]
+    return Process([sys.executable, samples.__file__, *given], environment, f"{options.results}.log")
 
 
 class Unavailable(Exception):
@@ -128,7 +76,7 @@ class Worker:
 
     def child(self, triton):
         if triton not in self.children:
-            child = Child(self.options, triton)
+            child = start(self.options, triton)
             answer = child.answer(min(600, max(self.stop - time.monotonic(), 0)))
             self.known = answer.get("operators") if isinstance(answer, dict) else None
             if isinstance(answer, str) and time.monotonic() >= self.stop:
