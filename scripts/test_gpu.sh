@@ -64,12 +64,9 @@ sanitizer() { # sanitizer TOOL: the kernels of tests/device/sanitized.py under c
     "$python" tests/device/sanitized.py
 }
 
-opinfo() { # PyTorch's operators through torch.compile; what fails is run with the real Triton, too (hours without OPINFO_OPTIONS)
-  local run=("$python" tests/torch_opinfo/run.py)
+opinfo() { # PyTorch's operators through torch.compile; what fails is run with the real Triton, too (an hour; OPINFO_OPTIONS="--minutes 8" goes on where it ended)
   # shellcheck disable=SC2086  # words
-  "${run[@]}" --device cuda --results "$out/opinfo.jsonl" ${OPINFO_OPTIONS:-} &&
-    "${run[@]}" --device cuda --triton triton --results "$out/opinfo-triton.jsonl" --failures-of "$out/opinfo.jsonl" ${OPINFO_OPTIONS:-} &&
-    "${run[@]}" --compare "$out/opinfo.jsonl" "$out/opinfo-triton.jsonl"
+  "$python" tests/torch_opinfo/run.py --device cuda --reference triton --seed 1 --jobs "$jobs" --timeout 60 --results "$out/opinfo.jsonl" ${OPINFO_OPTIONS:-}
 }
 
 for part in "${parts[@]}"; do

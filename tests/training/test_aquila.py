@@ -106,6 +106,11 @@ def test_cheap_recomputation(sharded, train, tmp_path):
     assert losses(tmp_path)[:5] == losses(sharded)[:5]
 
 
+def test_kept_weights(sharded, train, tmp_path):
+    train(tmp_path, "--operators", "fused", "--micro", "2", "--keep-weights", processes=2)
+    assert losses(tmp_path) == losses(sharded), "the same numbers, gathered once"
+
+
 @pytest.mark.parametrize("operators", ["aten", "fused"])
 def test_gradients_with_recomputation(operators, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLE))
@@ -219,6 +224,7 @@ def example(monkeypatch):
     (["--save-every", "-1"], 1, "--save-every is -1: expected 0 (never) or more"),
     (["--resume", "nowhere"], 1, "nowhere is no complete checkpoint; expected a folder step-N that has a file .metadata. Complete ones here: none"),
     (["--text", "nowhere.txt"], 1, "the text nowhere.txt cannot be read: No such file or directory"),
+    (["--communicating", "8"], 1, "--communicating is 8 on cpu: expected 1 to 64 multiprocessors of a GPU, or 0"),
     (["--out", "/dev/null/run"], 1, "the folder /dev/null/run (--out) cannot be made"),
 ], ids=lambda value: value[0] if isinstance(value, list) else None)
 def test_errors(options, world, said, example, monkeypatch, capsys, tmp_path):

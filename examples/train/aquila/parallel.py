@@ -42,14 +42,19 @@ class World:
             dist.destroy_process_group()
 
 
-def begin(device, tensor, threads=0):
+def begin(device, tensor, threads=0, communicating=0):
     """The `World` of this process: from torchrun's environment, or of one process without it.
 
-    device: "cuda" or "cpu". tensor: how many processes share a replica. threads: of a process on CPUs; 0: as PyTorch chooses. Raises Unusable.
+    device: "cuda" or "cpu". tensor: how many processes share a replica. threads: of a process on CPUs; 0: as PyTorch chooses. communicating: how many multiprocessors of a GPU a collective
+    of NCCL takes at most, for then as many fewer compute; 0: as NCCL chooses. Raises Unusable.
     """
     size, rank, local = (int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0)))
     if tensor < 1 or size % tensor:
         raise Unusable(f"{size} process{'es' * (size > 1)} cannot be divided into groups of --tensor-parallel {tensor}: start a multiple of it (torchrun --nproc-per-node N)")
+    if communicating:
+        if device != "cuda" or not 0 < communicating <= 64:
+            raise Unusable(f"--communicating is {communicating} on {device}: expected 1 to 64 multiprocessors of a GPU, or 0")
+        os.environ["NCCL_MAX_CTAS"] = str(communicating)  # read when a communicator begins; a block of NCCL's kernels leaves no room for one of a product
     if device == "cuda":
         if not torch.cuda.is_available():
             raise Unusable("PyTorch finds no GPU: use --device cpu")
@@ -108,19 +113,20 @@ def _tensor_parallel(model, mesh):
     })
 
 
-def _fully_shard(model, mesh, dtype):
+def _fully_shard(model, mesh, dtype, keep):
+    """keep: whether weights that were gathered for the forward step stay for the backward step."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for block in model.blocks:
-        fully_shard(block, mesh=mesh, mp_policy=policy)
+        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=not keep)
     fully_shard(model.head, mesh=mesh, mp_policy=policy, reshard_after_forward=False)  # the backward step begins with it
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def spread(make, world, data_parallel, seed, sequence):
+def spread(make, world, data_parallel, seed, sequence, keep=False):
     """(the module to call, the model): a model with parameters on the device, spread over the processes.
 
-    make: a function that returns a `Decoder`. data_parallel: "ddp" or "fsdp", for more than one replica. sequence: tokens of a sequence. Raises Unusable.
+    make: a function that returns a `Decoder`. data_parallel: "ddp" or "fsdp", for more than one replica. sequence: tokens of a sequence. keep: of FSDP2, see `_fully_shard`. Raises Unusable.
     """
     with torch.device("meta"):
         model = make()
@@ -132,7 +138,7 @@ def spread(make, world, data_parallel, seed, sequence):
                 raise Unusable(f"--tensor-parallel {world.tensor} does not divide the {number} {name}")
         _tensor_parallel(model, world.mesh["tensor"])
     if world.replicas > 1 and data_parallel == "fsdp":
-        _fully_shard(model, world.mesh["replica"], model.dtype)
+        _fully_shard(model, world.mesh["replica"], model.dtype, keep)
     model.to_empty(device=world.device)
     model.begin(seed, world.device, sequence)
     if world.replicas > 1 and data_parallel == "ddp":

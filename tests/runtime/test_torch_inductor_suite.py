@@ -1,0 +1,79 @@
+"""tests/torch_inductor/run.py, on a folder that looks like PyTorch's sources."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch's compiler is what is tested")
+
+RUN = pathlib.Path(__file__).parents[1] / "torch_inductor" / "run.py"
+
+SHARED = """
+import os, unittest
+import torch
+from torch._inductor.compile_fx import compile_fx, a_name_of_another_release
+
+class Tests:
+    def test_good(self):
+        x = torch.arange(40.0)
+        torch.testing.assert_close(torch.compile(lambda x: torch.sin(x) + 1)(x), torch.sin(x) + 1)
+
+    def test_other_release(self):
+        a_name_of_another_release()
+
+    def test_bad_everywhere(self):
+        self.assertEqual(1, 2)
+
+    def test_bad_here(self):
+        self.assertFalse(self.triton)
+
+    def test_crash(self):
+        if self.triton:
+            os.abort()
+
+class CpuTests(Tests, unittest.TestCase):
+    triton = False
+"""
+
+BACKEND = """
+import unittest
+import test_torchinductor
+import triton
+from torch._inductor import config
+
+@config.patch(cpu_backend="triton")
+class Base(unittest.TestCase):
+    triton = "cpu" in triton.backends.backends
+
+class CpuTritonTests(test_torchinductor.Tests, Base):
+    pass
+"""
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, timeout=1500)
+
+
+def test_outcomes(tmp_path):
+    folder = tmp_path / "test" / "inductor"
+    folder.mkdir(parents=True)
+    (folder / "test_torchinductor.py").write_text(SHARED)
+    (folder / "test_triton_cpu_backend.py").write_text(BACKEND)
+    file = tmp_path / "results.jsonl"
+    done = run(tmp_path, "--results", file)
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    found = {(record["test"].removeprefix("CpuTritonTests.test_"), record["compiler"]): record["outcome"] for record in records}
+    assert found == {("good", "nereid"): "passed", ("other_release", "nereid"): "skipped", ("bad_everywhere", "nereid"): "failed", ("bad_everywhere", "cpp"): "failed", ("bad_here", "nereid"): "failed",
+                     ("bad_here", "cpp"): "passed", ("crash", "nereid"): "crash", ("crash", "cpp"): "passed"}, done.stderr  # yapf: disable
+    assert done.returncode == 1 and "3 tests fail, 2 of them only here" in done.stdout and "5 tests: 1 passed, 2 failed, 1 crash" in done.stdout
+    file.write_text("".join(json.dumps(record) + "\n" for record in records if record["test"] != "CpuTritonTests.test_good") + '{"te')
+    assert run(tmp_path, "--results", file).returncode == 1
+    assert len(file.read_text().splitlines()) == len(records), "only what was left ran again"
+
+
+def test_no_sources(tmp_path):
+    done = run(tmp_path)
+    assert done.returncode == 2 and "give a folder with PyTorch's sources" in done.stderr
