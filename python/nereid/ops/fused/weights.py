@@ -156,7 +156,7 @@ def _product(x, weight, scale, zero, bias, group, bits):
         "groups": _groups(k, group), "blocks_of_part": each, "out_strides": (0, n, 1), "x_stride": x.stride(0), "weight_stride": weight.stride(0),
         "bias_strides": None if bias is None or bias.stride(0) == 1 else (0, 0, bias.stride(0))
     }
-    aligned = (x.stride(0) % unit == 0) | (weight.stride(0) % 16 == 0) << 1 | (n % unit == 0) << 2 | (k % unit == 0) << 3
+    aligned = (x.stride(0) % unit == 0) | (weight.stride(0) % 16 == 0) << 1 | (n % unit == 0) << 2 | (k % unit == 0) << 3 | (not cpu and _groups(k, group) % 4 == 0) << 4
     constants = {
         "BITS": bits, "GROUP": group, "OPERAND": tl.float32 if cpu else DTYPES[x.dtype], "PRECISION": fp32_precision(x.device) if x.dtype == torch.float32 else "ieee", "ALIGNED": aligned,
         "MULTIPLE": unit, "EVEN": (m % block_m == 0) | (n % block_n == 0) << 1 | (k % 128 == 0) << 2, "TOGETHER": 8, "BM": block_m, "BN": block_n, "WIDE": block_m * n > NARROW
