@@ -121,7 +121,7 @@ def _tile(device, m, n, k, group):
 
 def _expands(x):
     """Whether weights are expanded to 16 bits before the product with `x` (m, k): each tile of tokens would expand them again, and reading them counts little."""
-    return x.device.type == "cuda" and x.shape[0] >= 512 and x.dtype != torch.float32
+    return x.device.type == "cuda" and x.shape[0] >= 256 and x.dtype != torch.float32
 
 
 def _expanded_product(out, x, weight, scale, zero, bias, group, bits):
@@ -240,7 +240,7 @@ def linear_int4(x, weight, scale, zero, bias, group):
     x: (..., k), float16, bfloat16 or float32, any strides. weight, scale, zero: as `quantize_int4` yields them, uint8 (n, 64 * ceil(k / 128)) in the layout of this module, (n, groups) of a float
     dtype of up to 32 bits, uint8 (n, groups) or None for 8. group: of `quantize_int4`. bias: (n,) or None. The result (..., n) is contiguous.
 
-    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. On GPUs products of 512 rows of 16-bit numbers and more expand
+    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. On GPUs products of 256 rows of 16-bit numbers and more expand
     them first, rounded to the dtype of `x`, at most 128 MiB of them at a time; so does the gradient of `x`.
 
     Raises TypeError for other dtypes, ValueError for shapes, devices and groups that do not fit.
