@@ -104,6 +104,17 @@ def test_linear_int4(group, m, compiled, capfd):
     groups = 1024 // group if group else 1
     call("linear_int4", new(m, 1024), new(4096, 512, dtype=torch.uint8), new(4096, groups), new(4096, groups, dtype=torch.uint8), None, group)
     check(compiled, capfd, ["expand_weights", "product"] if m == 256 else ["weight_product", *[name for name, _ in compiled[1:]]], 16)
+    if group == 32 and m < 256:
+        # Scales and zeros of the four groups of a block go from thread to thread, not through shared memory.
+        assert not re.findall(r"st\.shared\.b(?:8|16)\b", compiled[0][1]) and len(re.findall(r"bar\.sync", compiled[0][1])) <= 3
+
+
+def test_conversion_of_a_cache(compiled):
+    """Two 8-bit floats become two bf16 by one instruction for each step."""
+    cache = new(64, 16, 8, 128, dtype=E4M3)
+    call("paged_attention", new(4, 32, 128), cache, cache, new(4, 16, dtype=torch.int32), new(4, dtype=torch.int32), None, 0, 256, True, -1, -1, 0.0, None, None, new(1, dtype=torch.float32), new(1, dtype=torch.float32))
+    code = next(ptx for name, ptx in compiled if name == "paged_forward")
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) <= len(re.findall(r"cvt\.rn\.bf16x2\.f32", code)) and "cvt.rn.bf16.f32" not in code
 
 
 @pytest.mark.parametrize("m,rank", [(16, 16), (4096, 16), (4096, 128)])
