@@ -174,11 +174,13 @@ class Reduction:
     @staticmethod
     def _parts(device, programs, steps, tiles):
         """Into how many parts the reduced dimensions are split: 1 unless there is too little to do at once, and much in each."""
-        least = max(1, 32768 // (tiles.kept * tiles.reduced)) if device.type == "cpu" else 4
+        on_cpu = device.type == "cpu"
+        least = max(1, 32768 // (tiles.kept * tiles.reduced)) if on_cpu else 4
         wanted = programs_wanted(device)
         if programs * 2 > wanted or steps < 2 * least:
             return 1
-        return min(wanted // programs, steps // least, 1024)
+        # A second launch costs a GPU as much as four tiles of a program, and then every tile may have a program of its own.
+        return min(wanted // programs, steps // least if on_cpu else steps, 1024)
 
     def _run(self, outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_size, in_kept, in_reduced, out_kept, index_strides, parts, programs,
              part_stride, each, map, finish, tile, read, compute, index, tiles):
