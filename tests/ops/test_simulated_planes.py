@@ -16,7 +16,7 @@ from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
 from nereid.ops import _launch, _moves, attention, products
-from nereid.ops.aten import _interpolation_tiles, _planes, bags, ctc, distances, grids, interpolation, losses, margins, padding, pooling
+from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
 NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
@@ -60,9 +60,9 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_interpolation_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
+    for module in (_plane_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
         monkeypatch.setattr(module, "launch", launch)
-    for module in (_planes, grids, interpolation, padding, pooling):
+    for module in (_planes, copies, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
     for module in (bags, losses):
         monkeypatch.setattr(module, "_rows_at_once", lambda device: 8)
@@ -96,7 +96,7 @@ def calls():
         "reflection_pad2d_backward": (random(2, 2, 12, 11), planes, [1, 2, 3, 0]), "col2im": (aten.im2col(planes, [3, 2], [1, 2], [1, 0], [2, 1]), [9, 8], [3, 2], [1, 2], [1, 0], [2, 1]),
         "grid_sampler_2d": (planes, random(2, 4, 5, 2).clamp(-1.2, 1.2), 2, 2, False),
         "grid_sampler_3d_backward": (random(1, 2, 2, 4, 3), volumes, random(1, 2, 4, 3, 3).clamp(-1.2, 1.2), 0, 1, False, [True, True]),
-        "_embedding_bag": (table, indices, offsets, False, 0, False, random(8)), "_embedding_bag_forward_only": (table, indices.repeat(3), torch.tensor([0, 11, 11]), False, 2, False, None, False, 5),
+        "pixel_shuffle": (random(2, 18, 5, 7).to(torch.float16), 3), "_embedding_bag": (table, indices, offsets, False, 0, False, random(8)), "_embedding_bag_forward_only": (table, indices.repeat(3), torch.tensor([0, 11, 11]), False, 2, False, None, False, 5),
         "_embedding_bag_per_sample_weights_backward": (random(4, 40), table, indices.repeat(9), offsets, torch.arange(72) % 4, 0, 3), "_cdist_backward": (random(2, 5, 4), rows, others, math.inf, between),
         "_ctc_loss_backward": (torch.ones(3), *sequences, losses, alphas, 0), "multilabel_margin_loss_forward": (random(3, 40), torch.tensor([[3, 1, -1] + 37 * [0]] * 3), 0),
     }

@@ -9,8 +9,8 @@ from .._declare import Native, declare
 from .._moves import bits
 from .._strided import COMPUTE, FLOATS
 from ..kernels import interpolation as kernels
-from ._interpolation_tiles import nearest_gradient, upsample, weight_sums
-from ._interpolation_tiles import resample as resample_along
+from ._plane_tiles import nearest_gradient, upsample, weight_sums
+from ._plane_tiles import resample as resample_along
 from ._planes import OF_ONE, OnPlanes, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
 from ._resampling import pick, resample
 

@@ -1,4 +1,4 @@
-"""Weights and places of interpolation of tensors (n, c, d, h, w), and of its backward steps, for the kernels of GPUs (interpolation_tiles.py) and CPUs (resampling.py).
+"""Weights and places of interpolation of tensors (n, c, d, h, w), and of its backward steps, for the kernels of GPUs (plane_tiles.py) and CPUs (resampling.py).
 
 Backward steps add up, for each element of the input, what it gives to elements of the output: no atomics.
 

@@ -1,11 +1,11 @@
-"""Launches of kernels/interpolation_tiles.py: interpolation on GPUs."""
+"""Launches of kernels/plane_tiles.py: interpolation and pixel shuffles on GPUs."""
 
 import torch
 
 from .._launch import launch
 from .._strided import COMPUTE, NARROW, STORAGE, cdiv, product, programs_wanted, step_up
 from ..kernels import interpolation as filters
-from ..kernels import interpolation_tiles as kernels
+from ..kernels import plane_tiles as kernels
 from ._planes import BLOCK, channels_last, padded
 
 _MOVES = ("nearest", "factor", "exact")
@@ -76,6 +76,16 @@ def nearest_gradient(result, gradient, mode, scales):
     _walk(kernels.nearest_gradient, ("result", "gradient"), result, gradient, scales, 1024, {
         "in_sizes": padded(result.shape[2:]), "out_sizes": padded(gradient.shape[2:]), "windows": padded(windows)
     }, {"MODE": mode, "COMPUTE": COMPUTE[result.dtype]})
+
+
+def shuffle_pixels(out, x, factor):
+    """Moves the elements of `x` (..., c * factor ** 2, h, w) to `out` (..., c, h * factor, w * factor), both contiguous and not empty; dtypes of any kind."""
+    height, width = x.shape[-2:]
+    to, of = out.view(1, -1, *out.shape[-2:]), x.view(1, -1, factor * factor * height, width)
+    (_, planes, positions, groups, share, block, along), _ = _shares(to, of, 2048)
+    launch(kernels.shuffle_pixels, cdiv(positions, along) * groups, out.device, {
+        "out": out, "x": x, "positions": positions, "planes": planes, "groups": groups, "share": share, "x_plane": of.stride(1), "out_plane": to.stride(1), "height": height, "width": width
+    }, {"FACTOR": factor, "BP": block, "BS": along}, _integers(to, of), ("positions", "planes", "share", "x_plane", "out_plane"))
 
 
 def weight_sums(filter, size, count, scale, window, compute, device):

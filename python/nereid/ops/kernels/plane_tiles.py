@@ -1,4 +1,4 @@
-"""Kernels of interpolation for GPUs: what is computed once for a place of the result serves many planes, channels or lines.
+"""Kernels of interpolation and pixel shuffles for GPUs: what is computed once for a place of the result serves many planes, channels or lines.
 
 A tensor (n, c, d, h, w) is planes of positions: a position is a number of (d, h, w), a plane one of c, or of n and c together where both tensors allow it. MODE, FILTER: as in
 interpolation.py. `upsample_planes` computes a result, `nearest_gradient` the backward step of "nearest", both from all dimensions at once. `resample_along` computes filters and
@@ -102,6 +102,26 @@ def upsample_planes(out, x, positions, planes, groups, share, x_batch, out_batch
             write(out + out_places, total, mask)
         x += BP * (1 if LAST else x_plane)
         out += BP * (1 if LAST else out_plane)
+
+
+@nereid.jit
+def shuffle_pixels(out, x, positions, planes, groups, share, x_plane, out_plane, height, width, FACTOR: tl.constexpr, BP: tl.constexpr, BS: tl.constexpr):
+    """out[p, h * FACTOR + i, w * FACTOR + j] = x[p, i, j, h, w], both contiguous. height, width: of a plane of `x`. Others: as for `upsample_planes`, with one batch."""
+    start, group, _ = tile_of(positions, groups, BS)
+    s = start + tl.arange(0, BS)
+    row, column = s // (width * FACTOR), s % (width * FACTOR)
+    source = ((row % FACTOR * FACTOR + column % FACTOR) * height + row // FACTOR) * width + column // FACTOR
+    first = group * share
+    count = tl.minimum(share, planes - first)
+    x += first.to(tl.int64) * x_plane
+    out += first.to(tl.int64) * out_plane
+    p = tl.arange(0, BP)[:, None]
+    inside = (s < positions)[None, :]
+    for begin in range(0, count, BP):
+        mask = inside & (p < count - begin)
+        tl.store(out + (p * out_plane + s[None, :]), tl.load(x + (p * x_plane + source[None, :]), mask=mask, other=0), mask=mask)
+        x += BP * x_plane
+        out += BP * out_plane
 
 
 @nereid.jit
