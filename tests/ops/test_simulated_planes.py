@@ -15,7 +15,7 @@ import torch
 from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
-from nereid.ops import _launch, _moves, attention, products
+from nereid.ops import _launch, _moves, _sorted, attention, products
 from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
@@ -60,6 +60,8 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(_sorted, "launch", launch)
+    monkeypatch.setattr(_sorted, "_on_cpu", lambda x: False)
     for module in (_plane_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
         monkeypatch.setattr(module, "launch", launch)
     for module in (_planes, copies, grids, interpolation, padding, pooling):
@@ -228,3 +230,22 @@ def test_interpolation(case, backward, simulated):
     with_target = next(form for form in operator.forms if form.kind == "out")
     operator.call(with_target, *with_target.bind(args, {with_target.outs[0]: target}))
     torch.testing.assert_close(target, found, rtol=1e-6, atol=1e-4)
+
+
+@needs_simulator
+@pytest.mark.parametrize("pairs", [0, 2**20], ids=["tiles", "pairs"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64], ids=str)
+def test_sorts_of_wide_elements(dtype, pairs, simulated, monkeypatch):
+    """Rows of 64-bit elements by comparing all pairs, or in blocks that are merged: stable, NaN last, both zeros equal."""
+    monkeypatch.setattr(_sorted, "PAIRS", pairs)
+    monkeypatch.setattr(_sorted, "WIDE_BLOCK", 64)
+    x = torch.randint(-9, 9, (2, 150), generator=torch.Generator().manual_seed(0)).to(dtype)
+    if dtype is torch.float64:
+        x[0, 5:7], x[1, 3], x[1, 7::20] = math.nan, -math.inf, -0.0
+    else:
+        x[:, ::3] *= 2**40 + 3
+    for descending in (False, True):
+        values, indices = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int64)
+        _sorted.sort(x, 1, values, indices, descending)
+        expected = torch.sort(x, dim=1, descending=descending, stable=True)
+        assert torch.equal(indices, expected.indices) and torch.equal(values.view(torch.int64), x.gather(1, indices).view(torch.int64))
