@@ -14,8 +14,8 @@ from nereid.ops import fused
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
 
-#: (rows, keys, warps, stages) and how many programs a multiprocessor should have.
-TILES = ((16, 64, 4, 3, 2), (16, 64, 4, 4, 2), (16, 64, 4, 3, 3), (16, 64, 4, 4, 3), (16, 128, 4, 3, 2), (16, 128, 8, 3, 2), (16, 128, 8, 4, 1), (16, 128, 8, 2, 2), (16, 64, 8, 3, 2))
+#: (rows, keys, warps, stages) and how many programs there should be for each multiprocessor.
+TILES = ((16, 64, 4, 3, 2), (16, 64, 4, 3, 3), (16, 64, 4, 3, 6), (16, 64, 4, 3, 12), (16, 64, 4, 4, 3), (16, 64, 4, 4, 12), (16, 128, 4, 3, 2), (16, 128, 8, 3, 2), (16, 128, 8, 3, 8), (16, 64, 8, 3, 12))
 
 
 def main():
