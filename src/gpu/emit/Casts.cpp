@@ -155,9 +155,9 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
       llvm::Value *both = e.unpackE4M3(
           b.CreateOr(b.CreateZExt(values[i], b.getInt16Ty()), high, "", /*IsDisjoint=*/true));
       if (to.isBF16()) // by way of fp32, from which one instruction makes two; all of it is exact
-        both = e.narrowPair(b.CreateFPExt(b.CreateExtractElement(both, uint64_t(0)), b.getFloatTy()),
-                            b.CreateFPExt(b.CreateExtractElement(both, 1), b.getFloatTy()),
-                            e.type(to));
+        both = e.narrowPair(
+            b.CreateFPExt(b.CreateExtractElement(both, uint64_t(0)), b.getFloatTy()),
+            b.CreateFPExt(b.CreateExtractElement(both, 1), b.getFloatTy()), e.type(to));
       for (uint64_t k = 0; k < 2; ++k) {
         llvm::Value *element = b.CreateExtractElement(both, k);
         results.push_back(to.isBF16() ? element : convertFloat(e, element, f16, to));
