@@ -26,9 +26,10 @@ def compiled(monkeypatch):
     """What fused operators launch on tensors without memory is compiled for sm_90 instead: a list of (name of the kernel, PTX)."""
     found = []
 
-    def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
         kinds = {name: _launch._type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()}
-        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, **options).asm["ptx"]))
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm["ptx"]))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
@@ -96,6 +97,16 @@ def test_grouped_scaled_mm(kind, compiled, capfd):
     shapes = {"rows": ((8192, ), (8, 2048)), "blocks": ((8192, 8), (8, 16, 8))}[kind]
     call("grouped_scaled_mm", new(8192, 1024, dtype=E4M3), new(8, 2048, 1024, dtype=E4M3), *(new(*shape, dtype=torch.float32) for shape in shapes), ends(8))
     check(compiled, capfd, ["scaled_product"], 8)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_blocks_of_scales(copies, compiled, monkeypatch):
+    """With descriptors warps are divided: the copy engine reads tiles for two groups of warps that multiply and scale."""
+    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "can_copy", lambda a, b, rows: copies)
+    call("scaled_mm", new(8000, 2048, dtype=E4M3), new(4096, 2048, dtype=E4M3), new(8000, 16, dtype=torch.float32), new(32, 16, dtype=torch.float32), None, torch.bfloat16)
+    (name, ptx), = compiled
+    assert name == "scaled_product" and "wgmma.mma_async" in ptx
+    assert ("cp.async.bulk.tensor" in ptx and "setmaxnreg" in ptx) == copies and ("cp.async.cg" in ptx) != copies
 
 
 @pytest.mark.parametrize("m", [1, 128, 256])

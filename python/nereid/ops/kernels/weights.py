@@ -18,11 +18,6 @@ def widened(q, zero, BITS: tl.constexpr, OPERAND: tl.constexpr):
         BASE: tl.constexpr = 128 if OPERAND == tl.bfloat16 else 1024
         PATTERN: tl.constexpr = 0x4300 if OPERAND == tl.bfloat16 else 0x6400
         return (q.to(tl.int16) | PATTERN).to(OPERAND, bitcast=True) - (zero + BASE).to(OPERAND)
-    elif BITS == 8 and OPERAND == tl.float16:
-        # Units convert few integers at a time, so bytes, made positive, become the last bits of a float here, too: of 16 bits, or of 32 where 16 do not hold them.
-        return ((q.to(tl.uint8, bitcast=True) ^ 128).to(tl.int16) | 0x6400).to(tl.float16, bitcast=True) - 1152
-    elif BITS == 8 and OPERAND == tl.bfloat16:
-        return (((q.to(tl.uint8, bitcast=True) ^ 128).to(tl.int32) | 0x4B000000).to(tl.float32, bitcast=True) - 8388736).to(tl.bfloat16)
     elif zero is None:
         return q.to(OPERAND)
     else:
@@ -194,7 +189,10 @@ def expand_weights(out, weight, scale, zero, n_size, k_size, groups, group_size,
     group_place = n.to(tl.int64) * groups
     for piece in tl.static_range((64 if BITS == 4 else 128) // PIECE):
         START: tl.constexpr = piece * PIECE
-        packed = tl.load(place + START, mask=n_mask[:, None] & (BITS == 4 or block * 128 + START + lane < k_known), other=0)
+        if BITS == 4:
+            packed = tl.load(place + START, mask=n_mask[:, None], other=0)
+        else:
+            packed = tl.load(place + START, mask=n_mask[:, None] & (block * 128 + START + lane < k_known), other=0)
         for half in tl.static_range(2 if BITS == 4 else 1):
             k = block * 128 + half * 64 + START
             there = n_mask & (k < k_known)
