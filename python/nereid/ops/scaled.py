@@ -15,6 +15,8 @@ from .kernels.quantized import scaled_product
 
 #: The side of blocks that have one scale.
 BLOCK = 128
+#: Whether `can_copy` may hold. The loop is that of benchmarks/ops/block_scaled.py; in the operator it has not been timed yet.
+COPIES = False
 #: How many products of 8-bit floats a matrix unit of a GPU adds up before its sum, which has fewer bits than fp32, is added in fp32.
 EXACT = 4096
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "tiles_of_part")}
@@ -80,7 +82,7 @@ def scaled_into(out, a, b, a_scale, b_scale, kinds, bias=None, ends=None):
     if ends is not None:
         cut = dataclasses.replace(cut, parts=1)
     whole = a.dtype == torch.int8
-    copies = blocks and ends is None and can_copy(a, b, cut.m)
+    copies = COPIES and blocks and ends is None and can_copy(a, b, cut.m)
     if copies:
         cut = dataclasses.replace(cut, stages=5)
     cpu = a.device.type == "cpu"

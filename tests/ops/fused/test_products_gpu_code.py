@@ -102,7 +102,8 @@ def test_grouped_scaled_mm(kind, compiled, capfd):
 @pytest.mark.parametrize("copies", [False, True])
 def test_blocks_of_scales(copies, compiled, monkeypatch):
     """With descriptors warps are divided: the copy engine reads tiles for two groups of warps that multiply and scale."""
-    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "can_copy", lambda a, b, rows: copies)
+    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "COPIES", copies)
+    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "can_copy", lambda a, b, rows: True)
     call("scaled_mm", new(8000, 2048, dtype=E4M3), new(4096, 2048, dtype=E4M3), new(8000, 16, dtype=torch.float32), new(32, 16, dtype=torch.float32), None, torch.bfloat16)
     (name, ptx), = compiled
     assert name == "scaled_product" and "wgmma.mma_async" in ptx

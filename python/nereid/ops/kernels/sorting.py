@@ -1,4 +1,4 @@
-"""Kernels that order the elements of rows: blocks are ordered by a bitonic sort, few 64-bit elements by comparing all of them, sorted runs are merged by binary
+"""Kernels that order the elements of rows: blocks are ordered by a bitonic sort, those of 64-bit elements by counting, sorted runs are merged by binary
 searches, on CPUs element by element, where programs begin at places of the merged run ("merge path", Green, McColl and Bader 2012). Stable, without atomics.
 
 Elements are compared by keys, integers in the same order: -0.0 equals 0.0, NaN is above all. A run may keep its first elements only, which makes the greatest k
@@ -43,6 +43,33 @@ def finish(values, indices, x, row, place, element, value_base, index_base, x_ba
         tl.store(values + value_base + (place - first) * value_stride, tl.load(x + x_base + element * x_stride, mask=mask, other=0), mask=mask)
     if indices is not None:
         write(indices + index_base + (place - first) * index_stride, element, mask)
+
+
+@nereid.jit
+def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride, first, count, run,
+                new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, BLOCK: tl.constexpr):
+    """Sorts blocks of rows of `x`. LAST: a row is one block, and results are written; else keys and places of the first `run` elements of each block.
+
+    sizes, x_strides, value_strides, index_strides: of the dimensions of the rows; x_stride, ...: along a row. keys, order: (rows, new_length). Grid: blocks.
+    """
+    blocks = tl.cdiv(length, BLOCK)
+    row = tl.program_id(0).to(tl.int64) // blocks
+    block = tl.program_id(0).to(tl.int64) % blocks
+    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+    lane = tl.arange(0, BLOCK)
+    i = block * BLOCK + lane
+    inside = i < length
+    own = key_of(tl.load(x + offsets[0] + i * x_stride, mask=inside, other=0), DESCENDING)
+    other = key_of(tl.load(x + offsets[0] + (block * BLOCK + lane) * x_stride, mask=inside, other=0), DESCENDING)
+    before = (other[None, :] < own[:, None]) | ((other[None, :] == own[:, None]) & (lane[None, :] < lane[:, None]))
+    place = tl.sum(tl.where(before & inside[None, :], 1, 0), 1).to(tl.int64)
+    if LAST:
+        finish(values, indices, x, row, place, i, offsets[1], offsets[2], offsets[0], value_stride, index_stride, x_stride, first, count, inside)
+    else:
+        kept = inside & (place < run)
+        to = row * new_length + block * run + place
+        tl.store(keys + to, own, mask=kept)
+        tl.store(order + to, i.to(tl.int32), mask=kept)
 
 
 @nereid.jit
