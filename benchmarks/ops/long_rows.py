@@ -69,11 +69,12 @@ def tiles(bench, x, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="topk,rank,sort")
+    parser.add_argument("--dtypes", default="bfloat16,float32,int64")
     parser.add_argument("--seconds", type=float, default=0.05, help="a case")
     options = parser.parse_args()
     only, bench = options.only.split(","), Bench()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; microseconds: ours, ATen's; speed")
-    for dtype in (torch.bfloat16, torch.float32, torch.int64):
+    for dtype in [getattr(torch, name) for name in options.dtypes.split(",")]:
         def rows(shape):
             x = torch.randn(shape, device="cuda")
             return x.to(dtype) if dtype.is_floating_point else (x * 1e6).to(dtype)

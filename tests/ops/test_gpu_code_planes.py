@@ -11,7 +11,7 @@ from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
 from nereid.ops import _launch
-from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
+from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, margins, padding, pooling
 
 _spec = importlib.util.spec_from_file_location("assemble_ptx", pathlib.Path(__file__).resolve().parents[2] / "scripts" / "assemble_ptx.py")
 assemble_ptx = importlib.util.module_from_spec(_spec)
@@ -28,10 +28,11 @@ def compiled(monkeypatch):
         found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, {name: _launch._multiples(arguments[name]) for name in divisible}, **options)))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
+    for module in (_plane_tiles, _planes, bags, ctc, distances, grids, margins, padding):
         monkeypatch.setattr(module, "launch", launch)
-    for module in (_planes, grids, interpolation, padding, pooling):
+    for module in (_planes, copies, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
+    monkeypatch.setattr(bags, "_rows_at_once", lambda device: 8)
     for module, name in ((bags, "exist"), (distances, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within"), (bags, "clear"), (pooling, "clear")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they would run
     return found
@@ -52,9 +53,9 @@ CALLS = {
         "max_pool3d_with_indices_backward", (half(2, 4, 4, 4, 4), volumes, [2], [2], [0], [1], False, place(2, 4, 4, 4, 4))),
     "average_pool": ("avg_pool2d", (planes, [2], [2], [0], False, True, None)), "average_pool_gradient": ("avg_pool2d_backward", (small, planes, [2], [2], [0], False, True, None)),
     "random_max_pool": ("fractional_max_pool3d", (volumes.float(), [2, 2, 2], [3, 3, 3], torch.zeros(2, 4, 3))), "max_unpool": ("max_unpool2d", (small, place(2, 4, 8, 8), [16, 16])),
-    "upsample": ("upsample_bicubic2d", (planes, [24, 24], False)), "upsample_gradient": ("upsample_bicubic2d_backward", (half(2, 4, 24, 24), [24, 24], [2, 4, 16, 16], False)),
-    "upsample_nearest": ("upsample_nearest3d", (volumes, [9, 9, 9])), "upsample_filtered_gradient": (
-        "_upsample_bilinear2d_aa_backward", (small.float(), [8, 8], [2, 4, 16, 16], False)), "pad": ("reflection_pad2d", (planes, [1, 2, 3, 4])),
+    "upsample_planes": ("upsample_bicubic2d", (planes, [24, 24], False)), "resample_along": ("upsample_bicubic2d_backward", (half(2, 4, 24, 24), [24, 24], [2, 4, 16, 16], False)),
+    "nearest_gradient": ("upsample_nearest3d_backward", (half(2, 4, 9, 9, 9), [9, 9, 9], [2, 4, 8, 8, 8])), "filter_sums": (
+        "_upsample_bilinear2d_aa_backward", (small.float(), [8, 8], [2, 4, 16, 16], False)), "shuffle_pixels": ("pixel_shuffle", (half(2, 16, 8, 8), 2)), "pad": ("reflection_pad2d", (planes, [1, 2, 3, 4])),
     "reflect_gradient": ("reflection_pad2d_backward", (half(2, 4, 23, 19), planes, [1, 2, 3, 4])), "replicate_gradient": (
         "replication_pad2d_backward", (half(2, 4, 23, 19), planes, [1, 2, 3, 4])),
     "patches": ("im2col", (planes, [3, 3], [1, 1], [1, 1], [1, 1])), "patch_sums": ("col2im", (half(2, 36, 256), [16, 16], [3, 3], [1, 1], [1, 1], [1, 1])),

@@ -166,3 +166,22 @@ def test_parts_of_digits(target, by_digits):
     assert torch.equal(places.cpu(), wanted[..., 100:600])
     _sorted.sort(turned, 1, values.permute(1, 2, 0), None, first=0, count=500)
     same(values.cpu(), x.gather(-1, wanted[..., :500]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(200_001, ), (2, 140_000), (140_000, 3)], ids=str)
+def test_scans_in_parts(shape, dtype, target):
+    """Long rows with few others beside them are cut into parts, each of which begins with what the parts before it come to; places of extremes count from the row's beginning."""
+    dim, generator = max(range(len(shape)), key=shape.__getitem__), torch.Generator().manual_seed(0)
+    x = torch.randint(-3, 4, shape, generator=generator)
+    signs = torch.where(torch.rand(shape, generator=generator) < 1e-3, -1, 1)
+    rare = torch.where(torch.rand(shape, generator=generator) < 1e-4, torch.randint(0, 100, shape, generator=generator), 0)
+    with nereid.ops.use(only=["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"], routing=False):
+        if dtype is not torch.bfloat16:
+            assert torch.equal(x.to(target, dtype).cumsum(dim).cpu(), x.cumsum(dim).to(dtype))
+        assert torch.equal(signs.to(target, dtype).cumprod(dim).cpu(), signs.cumprod(dim).to(dtype))
+        for name, given in (("cummax", rare), ("cummin", -rare)):
+            for mine, its in zip(getattr(torch, name)(given.to(target, dtype), dim), getattr(torch, name)(given, dim)):
+                assert torch.equal(mine.cpu(), its.to(mine.dtype))
+        if dtype is torch.float64:
+            torch.testing.assert_close(x.to(target, dtype).logcumsumexp(dim).cpu(), x.to(dtype).logcumsumexp(dim))

@@ -15,8 +15,8 @@ import torch
 from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
-from nereid.ops import _launch, _moves, attention, products
-from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, losses, margins, padding, pooling
+from nereid.ops import _launch, _moves, _sorted, attention, products
+from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
 NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
@@ -60,11 +60,14 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
+    monkeypatch.setattr(_sorted, "launch", launch)
+    monkeypatch.setattr(_sorted, "_on_cpu", lambda x: False)
+    for module in (_plane_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
         monkeypatch.setattr(module, "launch", launch)
-    for module in (_planes, grids, interpolation, padding, pooling):
+    for module in (_planes, copies, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
-    monkeypatch.setattr(losses, "_rows_at_once", lambda device: 8)
+    for module in (bags, losses):
+        monkeypatch.setattr(module, "_rows_at_once", lambda device: 8)
     monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
     for module, name in ((bags, "exist"), (losses, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
@@ -95,9 +98,24 @@ def calls():
         "reflection_pad2d_backward": (random(2, 2, 12, 11), planes, [1, 2, 3, 0]), "col2im": (aten.im2col(planes, [3, 2], [1, 2], [1, 0], [2, 1]), [9, 8], [3, 2], [1, 2], [1, 0], [2, 1]),
         "grid_sampler_2d": (planes, random(2, 4, 5, 2).clamp(-1.2, 1.2), 2, 2, False),
         "grid_sampler_3d_backward": (random(1, 2, 2, 4, 3), volumes, random(1, 2, 4, 3, 3).clamp(-1.2, 1.2), 0, 1, False, [True, True]),
-        "_embedding_bag": (table, indices, offsets, False, 0, False, random(8)), "_cdist_backward": (random(2, 5, 4), rows, others, math.inf, between),
+        "pixel_shuffle": (random(2, 18, 5, 7).to(torch.float16), 3), "_embedding_bag": (table, indices, offsets, False, 0, False, random(8)), "_embedding_bag_forward_only": (table, indices.repeat(3), torch.tensor([0, 11, 11]), False, 2, False, None, False, 5),
+        "_embedding_bag_per_sample_weights_backward": (random(4, 40), table, indices.repeat(9), offsets, torch.arange(72) % 4, 0, 3), "_cdist_backward": (random(2, 5, 4), rows, others, math.inf, between),
         "_ctc_loss_backward": (torch.ones(3), *sequences, losses, alphas, 0), "multilabel_margin_loss_forward": (random(3, 40), torch.tensor([[3, 1, -1] + 37 * [0]] * 3), 0),
     }
+
+
+def interpolations():
+    """Calls by what they have in common: (name, sizes of the input, of the output, more arguments, dtype, form)."""
+    last, fp16 = torch.channels_last, torch.float16
+    return [
+        ("upsample_nearest1d", (3, 2, 40), (97, ), (), fp16, None), ("upsample_nearest2d", (2, 3, 5, 7), (10, 14), (), torch.float32, None),
+        ("_upsample_nearest_exact2d", (2, 20, 6, 5), (9, 11), (), torch.uint8, last), ("_upsample_nearest_exact3d", (1, 2, 3, 4, 5), (7, 5, 9), (), torch.float32, None),
+        ("upsample_nearest3d", (2, 3, 4, 5, 6), (2, 9, 6), (), torch.float32, torch.channels_last_3d), ("upsample_linear1d", (2, 5, 30), (71, ), (False, ), torch.float32, None),
+        ("upsample_bilinear2d", (2, 3, 9, 33), (20, 7), (True, ), torch.float64, None), ("upsample_bilinear2d", (1, 9, 9, 8), (9, 16), (False, ), torch.float32, last),
+        ("upsample_bicubic2d", (2, 2, 9, 8), (14, 14), (True, ), torch.float32, None), ("upsample_bicubic2d", (2, 5, 9, 8), (5, 12), (False, ), torch.float32, last),
+        ("_upsample_bilinear2d_aa", (2, 3, 19, 40), (7, 9), (False, ), torch.float32, None), ("_upsample_bicubic2d_aa", (1, 3, 19, 8), (30, 3), (False, ), torch.float32, None),
+        ("_upsample_lanczos2d_aa", (1, 5, 12, 9), (5, 9), (True, ), torch.float32, last)
+    ]
 
 
 needs_simulator = pytest.mark.skipif(
@@ -182,6 +200,52 @@ def test_numbers(name, simulated):
     form = operator.forms[0]
     expected, found = form.overload(*args), operator.call(form, *form.bind(args, {}))
     assert type(found) is not nereid.ops.Native, found
-    if name == "_embedding_bag":  # the others count bags, which differs by device
+    if isinstance(found, tuple) and "bag" in name:  # the others count bags, which differs by device
         expected, found = expected[0], found[0]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_simulator
+@pytest.mark.parametrize("backward", [False, True], ids=["", "backward"])
+@pytest.mark.parametrize("case", interpolations(), ids=lambda case: "-".join(map(str, case[:3])))
+def test_interpolation(case, backward, simulated):
+    """All ranks and forms: lines, planes, volumes, channels last; results in 64-bit floats are the measure."""
+    name, sizes, output, more, dtype, form = case
+    if not hasattr(aten, name):
+        pytest.skip("this PyTorch has no such filter")
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 200, (*sizes[:2], *(output if backward else sizes[2:])), generator=generator).to(dtype)
+    x = x if form is None else x.contiguous(memory_format=form)
+    args = (x, output, sizes, *more) if backward else (x, output, *more)
+    if backward and dtype is torch.uint8:
+        args = (x.float(), *args[1:])
+    operator = nereid.ops.OPERATORS[name + "_backward" if backward else name]
+    wide = dtype is not torch.uint8 or backward
+    expected = operator.forms[0].overload(args[0].double() if wide else args[0], *args[1:]).to(args[0].dtype)
+    found = operator.call(operator.forms[0], *operator.forms[0].bind(args, {}))
+    assert type(found) is not nereid.ops.Native, found
+    assert found.stride() == operator.forms[0].overload(*args).stride()
+    torch.testing.assert_close(found, expected, rtol=2e-5 if dtype is not torch.float16 else 1e-3, atol=2e-3)
+    target = torch.empty((*expected.shape, 2), dtype=found.dtype)[..., 0]
+    with_target = next(form for form in operator.forms if form.kind == "out")
+    operator.call(with_target, *with_target.bind(args, {with_target.outs[0]: target}))
+    torch.testing.assert_close(target, found, rtol=1e-6, atol=1e-4)
+
+
+@needs_simulator
+@pytest.mark.parametrize("pairs", [0, 2**20], ids=["tiles", "pairs"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64], ids=str)
+def test_sorts_of_wide_elements(dtype, pairs, simulated, monkeypatch):
+    """Rows of 64-bit elements by comparing all pairs, or in blocks that are merged: stable, NaN last, both zeros equal."""
+    monkeypatch.setattr(_sorted, "PAIRS", pairs)
+    monkeypatch.setattr(_sorted, "WIDE_BLOCK", 64)
+    x = torch.randint(-9, 9, (2, 150), generator=torch.Generator().manual_seed(0)).to(dtype)
+    if dtype is torch.float64:
+        x[0, 5:7], x[1, 3], x[1, 7::20] = math.nan, -math.inf, -0.0
+    else:
+        x[:, ::3] *= 2**40 + 3
+    for descending in (False, True):
+        values, indices = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int64)
+        _sorted.sort(x, 1, values, indices, descending)
+        expected = torch.sort(x, dim=1, descending=descending, stable=True)
+        assert torch.equal(indices, expected.indices) and torch.equal(values.view(torch.int64), x.gather(1, indices).view(torch.int64))

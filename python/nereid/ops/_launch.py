@@ -51,8 +51,8 @@ def _type(value, integers):
 
 
 def _multiples(value):
-    """Whether an integer is a multiple of 16, or a tuple of these."""
-    return tuple([_multiples(item) for item in value]) if isinstance(value, tuple) else value % 16 == 0
+    """Whether an integer is a multiple of 16 (None is not), or a tuple of these."""
+    return tuple([_multiples(item) for item in value]) if isinstance(value, tuple) else value is not None and value % 16 == 0
 
 
 def _leaves(kind, path=()):

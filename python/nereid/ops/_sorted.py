@@ -9,6 +9,10 @@ from .kernels import sorting as kernels
 
 #: Elements that are ordered by counting.
 COUNTED = 64
+#: Elements of 64 bits that GPUs sort at once in registers; None: they are ordered by counting. Not measured yet.
+WIDE_BLOCK = None
+#: GPUs sort rows of 64-bit elements by comparing all pairs where there are at most so many: that takes one launch. Not measured yet.
+PAIRS = 0
 #: Bytes of an element -> the shortest rows that are sorted by their digits on GPUs: measured on an H100 by benchmarks/ops/long_rows.py.
 RADIX_FROM = {1: 32768, 2: 32768, 4: 131072, 8: 131072}
 #: Elements that are put in the order of a digit at once, as a logarithm, and warps that do it.
@@ -29,12 +33,12 @@ def _on_cpu(x):
 
 def _block(x, length, wanted):
     """(elements of a block that is sorted at once, whether by a bitonic sort) for rows of `length` elements of which the first `wanted` are kept."""
-    if x.element_size() > 4 and x.device.type != "cpu":
+    if x.element_size() > 4 and not _on_cpu(x) and WIDE_BLOCK is None:
         return COUNTED, False
     if _on_cpu(x):
         most, parts = 4096, 256 if wanted <= 64 else 4096
     else:
-        most, parts = 8192 if x.element_size() == 4 else 16384, 4096
+        most, parts = {8: (WIDE_BLOCK, WIDE_BLOCK), 4: (8192, 4096)}.get(x.element_size(), (16384, 4096))
     if wanted > 64 or x.device.type != "cpu":
         parts = most if length <= most else parts
     return min(parts, max(16, 1 << (length - 1).bit_length())), True
@@ -99,6 +103,9 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
     on_cpu = _on_cpu(x)
     if (x.element_size() <= 4 or on_cpu) and rows.length > (256 if on_cpu else 1024) and 4 * wanted <= min(rows.length, CHOSEN_FROM) and not first:
         _choose(rows, bool(descending), count)
+    elif not on_cpu and x.element_size() == 8 and rows.count * rows.length**2 <= PAIRS:
+        launch(kernels.sort_by_rank, rows.count * cdiv(rows.length, 32), x.device, rows.arguments() | {"first": first, "count": count},
+               {"DESCENDING": bool(descending), "BLOCK": 32, "CHUNK": 128}, divisible=_DIVISIBLE)
     elif rows.length >= _radix_from(x):
         _sort_by_digits(rows, bool(descending), first, count)
     else:

@@ -13,6 +13,8 @@ from .functions import reductions as functions
 from .kernels.reduction import keep_states, reduce, stored_states
 
 
+#: The least number of tiles of a part on GPUs. A second launch costs as much as four; 1, which uses more multiprocessors, has not been measured yet.
+TILES_OF_PART = 4
 DIVISIBLE = ("kept_size", "reduced_size", "in_kept_strides", "in_reduced_strides", "out_strides")
 
 
@@ -174,11 +176,12 @@ class Reduction:
     @staticmethod
     def _parts(device, programs, steps, tiles):
         """Into how many parts the reduced dimensions are split: 1 unless there is too little to do at once, and much in each."""
-        least = max(1, 32768 // (tiles.kept * tiles.reduced)) if device.type == "cpu" else 4
+        on_cpu = device.type == "cpu"
+        least = max(1, 32768 // (tiles.kept * tiles.reduced)) if on_cpu else 4
         wanted = programs_wanted(device)
         if programs * 2 > wanted or steps < 2 * least:
             return 1
-        return min(wanted // programs, steps // least, 1024)
+        return min(wanted // programs, steps // (least if on_cpu else TILES_OF_PART), 1024)
 
     def _run(self, outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_size, in_kept, in_reduced, out_kept, index_strides, parts, programs,
              part_stride, each, map, finish, tile, read, compute, index, tiles):

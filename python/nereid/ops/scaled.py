@@ -9,11 +9,14 @@ import nereid.language as tl
 from . import products
 from ._launch import launch
 from ._strided import NARROW, cdiv, step_up
+from .attention import divides_warps
 from .grouped import power_above
 from .kernels.quantized import scaled_product
 
 #: The side of blocks that have one scale.
 BLOCK = 128
+#: Whether `can_copy` may hold. The loop is that of benchmarks/ops/block_scaled.py; in the operator it has not been timed yet.
+COPIES = False
 #: How many products of 8-bit floats a matrix unit of a GPU adds up before its sum, which has fewer bits than fp32, is added in fp32.
 EXACT = 4096
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "tiles_of_part")}
@@ -35,6 +38,14 @@ def _scaled_tiles(device, groups, m, n, k, blocks):
         return dataclasses.replace(cut, parts=parts_of(count, steps, 2 * processors) if block_m < 128 else 1)
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, torch.int8, groups, m, n, cdiv(k, 2))
     return dataclasses.replace(cut, k=min(2 * cut.k, BLOCK) if cut.m > 16 else 2 * cut.k)
+
+
+def can_copy(a, b, rows):
+    """Whether tiles of 8-bit floats `a` (m, k), `b` (1, n, k) can be blocks of tensor descriptors in a loop whose warps are divided: on GPUs of sm_90, with tiles of 128 `rows`, strides of 1 along k and
+    multiples of 16 along rows."""
+    if a.device.type != "cuda" or a.dtype == torch.int8 or rows != 128 or not divides_warps(a.device):
+        return False
+    return all(x.stride(-1) == 1 and 0 < x.stride(-2) and x.stride(-2) % 16 == 0 and x.data_ptr() % 16 == 0 and max(x.shape) <= NARROW for x in (a, b))
 
 
 def _run(device, k, block):
@@ -71,6 +82,9 @@ def scaled_into(out, a, b, a_scale, b_scale, kinds, bias=None, ends=None):
     if ends is not None:
         cut = dataclasses.replace(cut, parts=1)
     whole = a.dtype == torch.int8
+    copies = COPIES and blocks and ends is None and can_copy(a, b, cut.m)
+    if copies:
+        cut = dataclasses.replace(cut, stages=5)
     cpu = a.device.type == "cpu"
     # CPUs have no products of 8-bit floats.
     operand = tl.float32 if cpu and not whole else None
@@ -85,10 +99,10 @@ def scaled_into(out, a, b, a_scale, b_scale, kinds, bias=None, ends=None):
     constants = {
         "ACC": tl.int32 if whole else tl.float32, "OPERAND": operand, "PRECISION": "ieee", "RUN": None if whole or blocks else _run(a.device, k, cut.k), "BLOCKS": blocks, "A_ROWS": a_rows, "B_ROWS": b_rows, "A_UNIT": a.stride(1) == 1,
         "B_UNIT": b.stride(2) == 1, "ALIGNED": aligned, "MULTIPLE": 16, "EVEN": (ends is None and m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2, "IN_ORDER": cpu,
-        "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k, "WIDE": reach > NARROW
+        "GROUPS": power_above(groups), "GROUP": cut.group, "COPIES": copies, "BM": cut.m, "BN": cut.n, "BK": cut.k, "WIDE": reach > NARROW
     }
     tiles_m = cdiv(m, cut.m) if ends is None else min(m // cut.m + groups + 1, m)
-    launch(scaled_product, (tiles_m * cdiv(n, cut.n), parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    launch(scaled_product, (tiles_m * cdiv(n, cut.n), parts), a.device, arguments, constants, _SIZES, ("a_strides", "b_strides") if copies else (), num_warps=cut.warps, num_stages=cut.stages)
     finish(out, workspace, bias, parts)
     return out
 

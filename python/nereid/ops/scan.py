@@ -10,7 +10,7 @@ import nereid.language as tl
 from ._launch import launch
 from ._strided import COMPUTE, NARROW, STORAGE, cdiv, collapse, innermost_long, plain, product, programs_wanted, step_up, units
 from .functions import reductions as functions
-from .kernels.reduction import keep_states, stored_states
+from .kernels.reduction import keep_states
 from .kernels.scan import scan as kernel
 from .reduction import Reduction, _wider
 
@@ -84,15 +84,15 @@ class Scan:
         index = None if not self.index else tl.int32 if size <= NARROW else tl.int64
         parts = self._parts(device, programs, size, max(length, 16)) if self.commutative else 1
         reach = max((block - 1) * stride[-1] + (length - 1) * step for stride, step in zip((*in_strides, *out_strides), steps))
-        part_size, carries, count = size, None, 1
+        part_size, ends, count = size, None, 1
         if parts > 1:
             part_size = cdiv(cdiv(size, parts), length) * length
             parts = cdiv(size, part_size)
             count = inner_size * product(outer)
-            carries = self._carries(tensors, steps[:n], others, size, part_size, parts, count, compute, index, scalars)
+            ends = self._ends(tensors, steps[:n], others, part_size, parts, count, compute, index, scalars)
         unit = units([(stride[-1] if columns else step) for stride, step in zip((*out_strides, *in_strides), (*steps[n:], *steps[:n]))])
         arguments = {
-            "outs": tuple(outs), "ins": tuple(tensors), "carries": carries, "scalars": scalars, "outer": outer, "inner_size": inner_size, "size": size,
+            "outs": tuple(outs), "ins": tuple(tensors), "ends": ends, "scalars": scalars, "outer": outer, "inner_size": inner_size, "size": size,
             "in_strides": in_strides, "in_steps": steps[:n], "out_strides": out_strides, "out_steps": steps[n:], "part_stride": count, "part_size": part_size
         }
         self._run(arguments, (programs, parts), compute, compute, index, columns, unit, block, length, reach > NARROW)
@@ -100,50 +100,32 @@ class Scan:
     def _run(self, arguments, grid, read, compute, index, columns, unit, block, length, wide):
         constants = {
             "MAP": self.map, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": self.finish, "READ": read, "COMPUTE": compute, "INDEX": index,
-            "COLUMNS": columns, "UNIT": unit, "BK": block, "BN": length, "WIDE": wide,
+            "COLUMNS": columns, "UNIT": unit, "BK": block, "BN": length, "BP": max(4, min(256, 1024 // block)), "WIDE": wide,
+            "STARTS": sum(1 << i for i, state in enumerate(self.states) if state == "index"),
             "SELECTS": self.selects and block == 1 and not columns and arguments["outs"][0].device.type == "cpu"
         }
         launch(kernel, grid, arguments["outs"][0].device, arguments, constants, divisible=DIVISIBLE, num_warps=4 if length < 2048 else 8)
 
     @staticmethod
     def _parts(device, programs, size, length):
-        least = length * (16 if device.type == "cpu" else 4)
+        least = length * (16 if device.type == "cpu" else 2)
         wanted = programs_wanted(device)
         if programs * 2 > wanted or size < 2 * least:
             return 1
         return min(wanted // programs, size // least, 1024)
 
-    def _carries(self, tensors, steps, others, size, part_size, parts, count, compute, index, scalars):
-        """For each state a tensor (parts - 1, count): row p holds the combination of the parts 0 to p."""
+    def _ends(self, tensors, steps, others, part_size, parts, count, compute, index, scalars):
+        """For each state a tensor (parts - 1, count): row p holds that of part p. The last part is not needed."""
         device = tensors[0].device
-        dtypes = [STORAGE[Reduction._state(state, compute, index)] for state in self.states]
-        whole = [torch.empty((parts - 1, count), dtype=dtype, device=device) for dtype in dtypes]
-        # The parts are a further dimension; the last part is not needed.
+        found = [torch.empty((parts - 1, count), dtype=STORAGE[Reduction._state(state, compute, index)], device=device) for state in self.states]
+        # The parts are a further dimension.
         views = [x.as_strided((parts - 1, *(s for s, _ in others), part_size), (step * part_size, *(stride[i] for _, stride in others), step), x.storage_offset())
                  for i, (x, step) in enumerate(zip(tensors, steps))]
         shape = views[0].shape[:-1]
         ends = Reduction(map=self.map, combine=self.combine, identity=self.identity, finish=keep_states, states=self.states,
                          results=self.results, index=self.index)
-        ends.launch(views, [len(shape)], [x.view(shape) for x in whole], compute, scalars)
-        if index is not None:  # the index of an element is that within its part: the place of the part is added
-            starts = torch.arange(parts - 1, device=device, dtype=STORAGE[index]).mul_(part_size).unsqueeze(1)
-            for state, x in zip(self.states, whole):
-                if state == "index":
-                    x.add_(starts)
-        running = Scan(map=stored_states, combine=self.combine, identity=self.identity, finish=keep_states, states=self.states, results=self.results, index=False)
-        carries = [torch.empty_like(x) for x in whole]
-        running._launch_stored(whole, carries, compute, index)
-        return tuple(carries)
-
-    def _launch_stored(self, whole, carries, compute, index):
-        parts, count = whole[0].shape
-        block = step_up(count, (8, 64, 256))
-        arguments = {
-            "outs": tuple(carries), "ins": tuple(whole), "carries": None, "scalars": (), "outer": (), "inner_size": count, "size": parts,
-            "in_strides": ((1, ), ) * len(whole), "in_steps": (count, ) * len(whole), "out_strides": ((1, ), ) * len(whole),
-            "out_steps": (count, ) * len(whole), "part_stride": 0, "part_size": parts
-        }
-        self._run(arguments, (cdiv(count, block), 1), None, compute, index, True, units([1] * 2 * len(whole)), block, 1, False)
+        ends.launch(views, [len(shape)], [x.view(shape) for x in found], compute, scalars)
+        return tuple(found)
 
 
 def scan(map=None, combine=None, identity=None, finish=None, *, states=("compute",), results=("value",), promotion="same", index=False, inputs=1,

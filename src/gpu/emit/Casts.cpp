@@ -154,8 +154,14 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
       llvm::Value *high = b.CreateShl(b.CreateZExt(values[i + 1], b.getInt16Ty()), 8);
       llvm::Value *both = e.unpackE4M3(
           b.CreateOr(b.CreateZExt(values[i], b.getInt16Ty()), high, "", /*IsDisjoint=*/true));
-      for (uint64_t k = 0; k < 2; ++k)
-        results.push_back(convertFloat(e, b.CreateExtractElement(both, k), f16, to));
+      if (to.isBF16()) // by way of fp32, from which one instruction makes two; all of it is exact
+        both = e.narrowPair(
+            b.CreateFPExt(b.CreateExtractElement(both, uint64_t(0)), b.getFloatTy()),
+            b.CreateFPExt(b.CreateExtractElement(both, 1), b.getFloatTy()), e.type(to));
+      for (uint64_t k = 0; k < 2; ++k) {
+        llvm::Value *element = b.CreateExtractElement(both, k);
+        results.push_back(to.isBF16() ? element : convertFloat(e, element, f16, to));
+      }
       continue;
     }
     llvm::Value *low = toF32(e, values[i], from), *high = toF32(e, values[i + 1], from);

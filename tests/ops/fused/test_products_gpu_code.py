@@ -26,9 +26,10 @@ def compiled(monkeypatch):
     """What fused operators launch on tensors without memory is compiled for sm_90 instead: a list of (name of the kernel, PTX)."""
     found = []
 
-    def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
         kinds = {name: _launch._type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()}
-        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, **options).asm["ptx"]))
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm["ptx"]))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
@@ -98,12 +99,34 @@ def test_grouped_scaled_mm(kind, compiled, capfd):
     check(compiled, capfd, ["scaled_product"], 8)
 
 
-@pytest.mark.parametrize("m", [1, 256, 512])
+@pytest.mark.parametrize("copies", [False, True])
+def test_blocks_of_scales(copies, compiled, monkeypatch):
+    """With descriptors warps are divided: the copy engine reads tiles for two groups of warps that multiply and scale."""
+    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "COPIES", copies)
+    monkeypatch.setattr(importlib.import_module("nereid.ops.scaled"), "can_copy", lambda a, b, rows: True)
+    call("scaled_mm", new(8000, 2048, dtype=E4M3), new(4096, 2048, dtype=E4M3), new(8000, 16, dtype=torch.float32), new(32, 16, dtype=torch.float32), None, torch.bfloat16)
+    (name, ptx), = compiled
+    assert name == "scaled_product" and "wgmma.mma_async" in ptx
+    assert ("cp.async.bulk.tensor" in ptx and "setmaxnreg" in ptx) == copies and ("cp.async.cg" in ptx) != copies
+
+
+@pytest.mark.parametrize("m", [1, 128, 256])
 @pytest.mark.parametrize("group", [0, 32, 128])
 def test_linear_int4(group, m, compiled, capfd):
     groups = 1024 // group if group else 1
     call("linear_int4", new(m, 1024), new(4096, 512, dtype=torch.uint8), new(4096, groups), new(4096, groups, dtype=torch.uint8), None, group)
-    check(compiled, capfd, ["expand_weights", "product"] if m == 512 else ["weight_product", *[name for name, _ in compiled[1:]]], 16)
+    check(compiled, capfd, ["expand_weights", "product"] if m == 256 else ["weight_product", *[name for name, _ in compiled[1:]]], 16)
+    if group == 32 and m < 256:
+        # Scales and zeros of the four groups of a block go from thread to thread, not through shared memory.
+        assert not re.findall(r"st\.shared\.b(?:8|16)\b", compiled[0][1]) and len(re.findall(r"bar\.sync", compiled[0][1])) <= 3
+
+
+def test_conversion_of_a_cache(compiled):
+    """Two 8-bit floats become two bf16 by one instruction for each step."""
+    cache = new(64, 16, 8, 128, dtype=E4M3)
+    call("paged_attention", new(4, 32, 128), cache, cache, new(4, 16, dtype=torch.int32), new(4, dtype=torch.int32), None, 0, 256, True, -1, -1, 0.0, None, None, new(1, dtype=torch.float32), new(1, dtype=torch.float32))
+    code = next(ptx for name, ptx in compiled if name == "paged_forward")
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) <= len(re.findall(r"cvt\.rn\.bf16x2\.f32", code)) and "cvt.rn.bf16.f32" not in code
 
 
 @pytest.mark.parametrize("m,rank", [(16, 16), (4096, 16), (4096, 128)])

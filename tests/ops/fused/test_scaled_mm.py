@@ -141,3 +141,20 @@ def test_sums_of_runs(target, monkeypatch):
     for k in (64, 1000, 2500):
         a, b = eights(19, k, E4M3, target), eights(40, k, E4M3, target, seed=1)
         check_scaled(a, b, scales(19, target=target), scales(40, target=target), random(40, device=target), torch.float32)
+
+
+@pytest.mark.parametrize("m,n,k", [(2048, 1200, 512), (2000, 1168, 336)])
+@pytest.mark.parametrize("dtypes", [(E4M3, E4M3), (E4M3, E5M2)], ids=str)
+def test_blocks_of_descriptors(dtypes, m, n, k, target, monkeypatch):
+    """With scales for blocks, large products read tiles through tensor descriptors on GPUs of sm_90; elsewhere the same code reads pointers."""
+    scaled = sys.modules["nereid.ops.scaled"]
+    monkeypatch.setattr(scaled, "COPIES", True)
+    if target == "cpu":
+        m, n = m // 8, n // 8
+        monkeypatch.setattr(scaled, "can_copy", lambda *args: True)
+    a, b = eights(m, k, dtypes[0], target), eights(n, k, dtypes[1], target, seed=1)
+    if target == "cuda":
+        cut = scaled._scaled_tiles(a.device, 1, m, n, k, True)
+        assert scaled.can_copy(a, b.unsqueeze(0), cut.m) == (torch.cuda.get_device_capability()[0] == 9)
+    a_scale, b_scale = scales(m, -(-k // 128), target=target), scales(-(-n // 128), -(-k // 128), target=target, seed=1)
+    check_scaled(a, b, a_scale, b_scale, random(n, device=target), torch.float32)

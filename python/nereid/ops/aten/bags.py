@@ -11,11 +11,23 @@ from ..kernels import bags as kernels
 from ._computed import Computed
 
 KIND = "embedding bag"
+#: Numbers on which it depends how many elements are loaded at once.
+_DIVISIBLE = ("width", "row_stride")
 SUM, MEAN, MAX = range(3)
 
 
 def _block(width):
     return min(1024, max(16, 1 << (width - 1).bit_length()))
+
+
+def _warps(block):
+    """Of a program that reads rows of `block` elements: a bag is a sum of few rows, which take one warp unless they are long."""
+    return 1 if block <= 256 else 4
+
+
+def _rows_at_once(device):
+    """How many rows of a table are on their way at once in a program."""
+    return 1 if device.type == "cpu" else 8
 
 
 def _bags(count, offsets, last):
@@ -68,16 +80,16 @@ def _forward(training):
         arguments = {"result": result, "sizes": counted, "owners": owners if noted else None, "table": table, "indices": indices.contiguous(), "offsets": begins.contiguous(),
                      "bags": bags, "count": count, "rows": rows, "width": width, "row_stride": table.stride(0), "column_stride": table.stride(1), "padding": padding}
         block = _block(width)
-        constants, grid = {"UNIT": table.stride(1) == 1, "COMPUTE": COMPUTE[table.dtype], "BW": block}, (bags, cdiv(width, block))
+        constants, grid = {"UNIT": table.stride(1) == 1, "COMPUTE": COMPUTE[table.dtype], "BW": block, "AHEAD": _rows_at_once(device)}, (bags, cdiv(width, block))
         if mode == MAX:
             places = torch.empty((bags, width), dtype=kind, device=device)
-            launch(kernels.bag_maxima, grid, device, arguments | {"places": places}, constants | {"NOWHERE": _nowhere(device)})
+            launch(kernels.bag_maxima, grid, device, arguments | {"places": places}, constants | {"NOWHERE": _nowhere(device)}, divisible=_DIVISIBLE, num_warps=_warps(block))
             return result, owners, sizes, places
         if counted is None:
             clear(sizes)
         launch(kernels.bag_sums, grid, device, arguments | {
             "padding": None if padding < 0 else padding, "weights": weights, "weight_stride": 0 if weights is None else weights.stride(0)
-        }, constants | {"MEAN": mode == MEAN, "EXIST": on_cpu, "WHOLE": width % block == 0})
+        }, constants | {"MEAN": mode == MEAN, "EXIST": on_cpu, "WHOLE": width % block == 0}, divisible=_DIVISIBLE, num_warps=_warps(block))
         if not on_cpu:
             return result, owners, sizes, torch.empty((0, ), dtype=kind, device=device)
         places = torch.empty_like(sizes)
@@ -153,11 +165,13 @@ def _weight_gradient(values, outs):
     if not exist(indices, rows) or owners.numel() and not exist(owners, bags):
         return Native("index")
     result = torch.empty((count, ), dtype=table.dtype, device=table.device)
-    launch(kernels.bag_weight_gradient, count, table.device, {
-        "result": result, "gradient": gradient, "table": table, "indices": indices.contiguous(), "owners": _owners(owners, indices, offsets, bags), "width": width, "rows": rows,
-        "gradient_stride": gradient.stride(0), "gradient_step": gradient.stride(1), "row_stride": table.stride(0), "column_stride": table.stride(1),
+    block = min(_block(width), 256)
+    at_once = 1 if _rows_at_once(table.device) == 1 else 1024 // block
+    launch(kernels.bag_weight_gradient, cdiv(count, at_once), table.device, {
+        "result": result, "gradient": gradient, "table": table, "indices": indices.contiguous(), "owners": _owners(owners, indices, offsets, bags), "count": count, "width": width,
+        "rows": rows, "gradient_stride": gradient.stride(0), "gradient_step": gradient.stride(1), "row_stride": table.stride(0), "column_stride": table.stride(1),
         "padding": values["padding_idx"]
-    }, {"COMPUTE": COMPUTE[table.dtype], "BW": min(_block(width), 256)})
+    }, {"UNIT": gradient.stride(1) == table.stride(1) == 1, "COMPUTE": COMPUTE[table.dtype], "BP": at_once, "BW": block}, divisible=(*_DIVISIBLE, "gradient_stride"))
     return result
 
 

@@ -11,6 +11,8 @@ from .._strided import cdiv, collapse, product, step_up, units
 from ..kernels import moves as kernels
 from ._computed import Computed
 from ._outputs import ready
+from ._plane_tiles import shuffle_pixels
+from ._planes import by_lines
 
 OF_ONE = ("functional", "out")
 
@@ -429,6 +431,9 @@ def _pixels(values, outs):
                          memory_format=torch._prims_common.suggest_memory_format(x) if x.dim() == 4 else torch.contiguous_format)
     if not result.is_contiguous():
         return Native("strides")
+    if x.numel() and x.is_contiguous() and x.element_size() <= 8 and not by_lines(x.device):
+        shuffle_pixels(bits(result), bits(x), factor)
+        return result
     n = len(batch)
     source = x.unflatten(n, (channels, factor, factor)).permute(*range(n), n, n + 3, n + 1, n + 4, n + 2) if x.numel() else x
     if x.numel():

@@ -6,11 +6,12 @@ import math
 import torch
 
 from .._declare import Native, declare
-from .._launch import launch
 from .._moves import bits
-from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
+from .._strided import COMPUTE, FLOATS
 from ..kernels import interpolation as kernels
-from ._planes import BLOCK, OF_ONE, OnPlanes, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
+from ._plane_tiles import nearest_gradient, upsample, weight_sums
+from ._plane_tiles import resample as resample_along
+from ._planes import OF_ONE, OnPlanes, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
 from ._resampling import pick, resample
 
 KIND = "interpolation"
@@ -98,10 +99,13 @@ def _nearest(exact, rank):
         if by_lines(x.device) and (not channels_last(out, x) or (rank == 3 and x.shape[1] < 4)):
             pick(bits(out), bits(x), "exact" if exact else "nearest" if rank == 2 else "factor", scales)
             return out
-        launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
-            "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
-            "scale": padded(scales)
-        }, {"MODE": "exact" if exact else _GPU_MODES["nearest"] if not by_lines(x.device) else "nearest"})
+        if by_lines(x.device):
+            launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
+                "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
+                "scale": padded(scales)
+            }, {"MODE": "exact" if exact else "nearest"})
+        else:
+            upsample(bits(out), bits(x), "exact" if exact else "factor", scales)
         return out
 
     return compute
@@ -123,10 +127,7 @@ def _interpolated(mode, rank):
         if by_lines(x.device):
             resample("upsample", out, x, [_TAPS[mode]] * rank, mode=mode, flag=bool(values["align_corners"]), scales=scales)
             return out
-        launch_by_element(kernels.upsample, out.numel(), x.device, {
-            "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
-            "scale": padded(scales)
-        }, {"MODE": mode, "ALIGNED": bool(values["align_corners"]), "COMPUTE": COMPUTE[x.dtype]})
+        upsample(out, x, mode, scales, bool(values["align_corners"]))
         return out
 
     return compute
@@ -167,10 +168,10 @@ def _gradient(mode, rank):
         if by_lines(to.device):
             resample("upsample_gradient", to, gradient, _windows(mode, scales), mode=mode, flag=aligned, scales=scales)
             return to
-        launch_by_element(kernels.upsample_gradient, to.numel(), to.device, {
-            "result": to, "gradient": gradient, "in_sizes": five(shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
-            "gradient_strides": five(gradient.stride()), "scale": padded(scales), "windows": padded(_windows(mode, scales))
-        }, {"MODE": _GPU_MODES.get(mode, mode), "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
+        if mode in ("nearest", "exact"):
+            nearest_gradient(to, gradient, _GPU_MODES.get(mode, mode), scales)
+        else:
+            resample_along("gradient", to, gradient, scales, _windows(mode, scales), mode, aligned)
         return to
 
     return compute
@@ -191,17 +192,6 @@ def _window(filter, scale):
     return math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2
 
 
-def _sums(filter, in_sizes, out_sizes, scales, dtype, device):
-    """The sums of weights for h and w."""
-    found = []
-    for size, count, scale in zip(in_sizes, out_sizes, scales):
-        found.append(torch.empty(count, dtype=STORAGE[COMPUTE[dtype]], device=device))
-        launch(kernels.filter_sums, cdiv(count, BLOCK), device, {
-            "sums": found[-1], "size": size, "outputs": count, "scale": scale, "windows": _window(filter, scale)
-        }, {"FILTER": filter, "COMPUTE": COMPUTE[dtype], "BLOCK": BLOCK})
-    return found
-
-
 def _filtered(filter):
 
     def compute(values, outs):
@@ -219,11 +209,7 @@ def _filtered(filter):
         if by_lines(x.device):
             resample("filter", out, x, [_window(filter, scale) for scale in scales], mode=filter, scales=scales)
             return out
-        h_sums, w_sums = _sums(filter, x.shape[2:], sizes, scales, x.dtype, x.device)
-        launch_by_element(kernels.upsample_filtered, out.numel(), x.device, {
-            "out": out, "x": x, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
-            "out_strides": five(out.stride()), "scale": scales, "windows": tuple([_window(filter, scale) for scale in scales])
-        }, {"FILTER": filter, "COMPUTE": COMPUTE[x.dtype]})
+        resample_along("filter", out, x, scales, [_window(filter, scale) for scale in scales], filter)
         return out
 
     return compute
@@ -249,12 +235,8 @@ def _filtered_gradient(filter):
         if by_lines(to.device):
             resample("filter_gradient", to, gradient, windows, mode=filter, scales=scales)
             return to
-        h_sums, w_sums = _sums(filter, shape[2:], sizes, scales, to.dtype, to.device)
-        launch_by_element(kernels.upsample_filtered_gradient, to.numel(), to.device, {
-            "result": to, "gradient": gradient, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(shape), "out_sizes": five(gradient.shape),
-            "result_strides": five(to.stride()), "gradient_strides": five(gradient.stride()), "scale": scales,
-            "windows": windows
-        }, {"FILTER": filter, "COMPUTE": COMPUTE[to.dtype]})
+        sums = [weight_sums(filter, size, count, scale, _window(filter, scale), COMPUTE[to.dtype], to.device) for size, count, scale in zip(shape[2:], sizes, scales)]
+        resample_along("filter_gradient", to, gradient, scales, windows, filter, sums=sums)
         return to
 
     return compute

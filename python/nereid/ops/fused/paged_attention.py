@@ -40,9 +40,10 @@ def latent_tiles(device, dtype, rows, width):
     return 16, 16, 8, 2
 
 
-def _splits(device, programs, keys):
-    """Into how many parts the keys of a sequence are cut: so many that two programs run on each multiprocessor, with 256 keys or more in each part of the longest sequence."""
-    wanted = programs_wanted(device) if device.type == "cpu" else programs_wanted(device) // 2
+def _splits(device, programs, keys, element_size):
+    """Into how many parts the keys of a sequence are cut: so many that two programs run on each multiprocessor, or three with caches of 8 bits, whose tiles leave room for them, with 256 keys or
+    more in each part of the longest sequence."""
+    wanted = programs_wanted(device) if device.type == "cpu" else programs_wanted(device) * (3 if element_size == 1 else 2) // 4
     return max(1, min(wanted // programs, cdiv(keys, 256), 64))
 
 
@@ -162,7 +163,7 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
     width, value_width = head_width(q.device, dim), head_width(q.device, value_dim)
     rows, keys, warps, stages = row_tiles(q.device, q.dtype, queries * heads // key_heads, max(width, value_width))
     programs = cdiv(queries * heads // key_heads, rows) * key_heads * sequences
-    splits = _splits(q.device, programs, longest)
+    splits = _splits(q.device, programs, longest, key_cache.element_size())
     parts, part_sums = _workspace(out, splits, tokens, heads, value_dim, q_starts is not None)
     compute = computation(q, q.device)
     launch(kernels.paged_forward, (programs, splits), q.device, {
@@ -244,7 +245,7 @@ def latent_attention_with_lse(q, cache, block_table, lengths, scale, rope_dim, m
     width, rope_width = head_width(q.device, size), head_width(q.device, rope_dim) if rope_dim else 0
     rows, keys, warps, stages = latent_tiles(q.device, q.dtype, queries * heads, width)
     programs = cdiv(queries * heads, rows) * sequences
-    splits = _splits(q.device, programs, min(max_length or capacity, capacity))
+    splits = _splits(q.device, programs, min(max_length or capacity, capacity), cache.element_size())
     parts, part_sums = _workspace(out, splits, tokens, heads, size, False)
     compute = computation(q, q.device)
     rules = Rules(right=0 if causal and queries > 1 else None).arguments()["rules"]

@@ -121,7 +121,7 @@ def _tile(device, m, n, k, group):
 
 def _expands(x):
     """Whether weights are expanded to 16 bits before the product with `x` (m, k): each tile of tokens would expand them again, and reading them counts little."""
-    return x.device.type == "cuda" and x.shape[0] >= 512 and x.dtype != torch.float32
+    return x.device.type == "cuda" and x.shape[0] >= 256 and x.dtype != torch.float32
 
 
 def _expanded_product(out, x, weight, scale, zero, bias, group, bits):
@@ -156,7 +156,7 @@ def _product(x, weight, scale, zero, bias, group, bits):
         "groups": _groups(k, group), "blocks_of_part": each, "out_strides": (0, n, 1), "x_stride": x.stride(0), "weight_stride": weight.stride(0),
         "bias_strides": None if bias is None or bias.stride(0) == 1 else (0, 0, bias.stride(0))
     }
-    aligned = (x.stride(0) % unit == 0) | (weight.stride(0) % 16 == 0) << 1 | (n % unit == 0) << 2 | (k % unit == 0) << 3
+    aligned = (x.stride(0) % unit == 0) | (weight.stride(0) % 16 == 0) << 1 | (n % unit == 0) << 2 | (k % unit == 0) << 3 | (not cpu and _groups(k, group) % 4 == 0) << 4
     constants = {
         "BITS": bits, "GROUP": group, "OPERAND": tl.float32 if cpu else DTYPES[x.dtype], "PRECISION": fp32_precision(x.device) if x.dtype == torch.float32 else "ieee", "ALIGNED": aligned,
         "MULTIPLE": unit, "EVEN": (m % block_m == 0) | (n % block_n == 0) << 1 | (k % 128 == 0) << 2, "TOGETHER": 8, "BM": block_m, "BN": block_n, "WIDE": block_m * n > NARROW
@@ -240,7 +240,7 @@ def linear_int4(x, weight, scale, zero, bias, group):
     x: (..., k), float16, bfloat16 or float32, any strides. weight, scale, zero: as `quantize_int4` yields them, uint8 (n, 64 * ceil(k / 128)) in the layout of this module, (n, groups) of a float
     dtype of up to 32 bits, uint8 (n, groups) or None for 8. group: of `quantize_int4`. bias: (n,) or None. The result (..., n) is contiguous.
 
-    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. On GPUs products of 512 rows of 16-bit numbers and more expand
+    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. On GPUs products of 256 rows of 16-bit numbers and more expand
     them first, rounded to the dtype of `x`, at most 128 MiB of them at a time; so does the gradient of `x`.
 
     Raises TypeError for other dtypes, ValueError for shapes, devices and groups that do not fit.

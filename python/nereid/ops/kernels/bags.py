@@ -25,8 +25,25 @@ def bags_of(result, offsets, bags, count):
 
 
 @nereid.jit
+def item(pointer, p, end, step, other, AHEAD: tl.constexpr):
+    """The number at place `p`, `other` from `end` on, where places of several rows at once may lie."""
+    if AHEAD == 1:
+        return tl.load(pointer + p * step)
+    else:
+        return tl.load(pointer + p * step, mask=p < end, other=other)
+
+
+@nereid.jit
+def note_owners(owners, bag, first, end, TOGETHER: tl.constexpr):
+    """owners[p] = bag for the places of a bag, TOGETHER at once."""
+    for p in range(first, end, TOGETHER):
+        place = p + tl.arange(0, TOGETHER)
+        tl.store(owners + place, tl.zeros((TOGETHER, ), owners.dtype.element_ty) + bag.to(owners.dtype.element_ty), mask=place < end)
+
+
+@nereid.jit
 def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, count, rows, width, row_stride, column_stride, weight_stride, padding, EXIST: tl.constexpr, WHOLE: tl.constexpr, UNIT: tl.constexpr,
-             MEAN: tl.constexpr, COMPUTE: tl.constexpr, BW: tl.constexpr):
+             MEAN: tl.constexpr, COMPUTE: tl.constexpr, BW: tl.constexpr, AHEAD: tl.constexpr):
     """The sum or, with MEAN, the mean of the rows of each bag. Grid: (bags, width / BW).
 
     result   (bags, width), contiguous
@@ -36,6 +53,7 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
     weights  a factor for each index, or None
     padding  the row that does not count, or None
     EXIST    whether all rows are known to exist; WHOLE: whether `width` is a multiple of BW
+    AHEAD    how many rows are on their way at once; they are added in the order of the indices
     """
     bag = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
@@ -44,26 +62,35 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
     step = 1 if UNIT else column_stride
     total = tl.zeros((BW,), COMPUTE)
     counted = first * 0
-    for p in range(first, end):
-        row = tl.load(indices + p).to(tl.int64)
-        source = table + row * row_stride + c * step
-        counts = True if padding is None else row != padding
-        if EXIST and WHOLE and padding is None:
-            x = tl.load(source).to(COMPUTE)
-        elif EXIST and padding is None:
-            x = tl.load(source, mask=mask, other=0).to(COMPUTE)
-        else:
-            x = tl.load(source, mask=mask & counts & (row >= 0) & (row < rows), other=0).to(COMPUTE)
-        if weights is not None:
-            x = x * tl.load(weights + p * weight_stride).to(COMPUTE)
-        if padding is None:
-            total += x
-            counted += 1
-        else:
-            total += tl.where(counts, x, 0)
-            counted += tl.where(counts, 1, 0)
-        if owners is not None:
-            tl.store(owners + p, bag.to(owners.dtype.element_ty))
+    for p in range(first, end, AHEAD):
+        numbers, values = (), ()
+        for i in tl.static_range(AHEAD):
+            numbers = numbers + (item(indices, p + i, end, 1, -1, AHEAD).to(tl.int64), )
+        for i in tl.static_range(AHEAD):
+            row = numbers[i]
+            source = table + row * row_stride + c * step
+            if EXIST and WHOLE and padding is None and AHEAD == 1:
+                x = tl.load(source)
+            elif EXIST and padding is None and AHEAD == 1:
+                x = tl.load(source, mask=mask, other=0)
+            else:
+                counts = True if padding is None else row != padding
+                x = tl.load(source, mask=(counts & (row >= 0) & (row < rows)) if WHOLE else (mask & counts & (row >= 0) & (row < rows)), other=0)
+            values = values + (x, )
+        for i in tl.static_range(AHEAD):
+            x = values[i].to(COMPUTE)
+            if weights is not None:
+                x = x * item(weights, p + i, end, weight_stride, 0, AHEAD).to(COMPUTE)
+            if padding is None:
+                total += x
+            else:
+                counts = (numbers[i] != padding) & (p + i < end)
+                total += tl.where(counts, x, 0)
+                counted += tl.where(counts, 1, 0)
+    if padding is None:
+        counted = end - first
+    if owners is not None:
+        note_owners(owners, bag, first, end, 32 if AHEAD > 1 else 4)
     if MEAN:
         total = total / tl.maximum(counted, 1).to(COMPUTE)
     tl.store(result + bag * width + c, total.to(result.dtype.element_ty), mask=mask)
@@ -73,7 +100,7 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
 
 @nereid.jit
 def bag_maxima(result, sizes, owners, places, table, indices, offsets, bags, count, rows, width, row_stride, column_stride, padding, NOWHERE: tl.constexpr, UNIT: tl.constexpr,
-               COMPUTE: tl.constexpr, BW: tl.constexpr):
+               COMPUTE: tl.constexpr, BW: tl.constexpr, AHEAD: tl.constexpr):
     """The greatest elements of the rows of each bag, 0 where a bag is empty, and in which rows they are: places, (bags, width), NOWHERE where a bag is empty. Otherwise as
     `bag_sums`."""
     bag = tl.program_id(0).to(tl.int64)
@@ -84,16 +111,21 @@ def bag_maxima(result, sizes, owners, places, table, indices, offsets, bags, cou
     best = tl.zeros((BW,), COMPUTE)
     at = tl.full((BW,), NOWHERE, tl.int64)
     counted = first * 0
-    for p in range(first, end):
-        row = tl.load(indices + p).to(tl.int64)
-        counts = row != padding
-        exists = counts & (row >= 0) & (row < rows)
-        x = tl.load(table + row * row_stride + c * step, mask=mask & exists, other=0).to(COMPUTE)
-        take = counts & ((counted == 0) | (x > best))
-        best = tl.where(take, x, best)
-        at = tl.where(take, row, at)
-        counted += tl.where(counts, 1, 0)
-        tl.store(owners + p, bag.to(owners.dtype.element_ty))
+    for p in range(first, end, AHEAD):
+        numbers, values = (), ()
+        for i in tl.static_range(AHEAD):
+            numbers = numbers + (item(indices, p + i, end, 1, -1, AHEAD).to(tl.int64), )
+        for i in tl.static_range(AHEAD):
+            row = numbers[i]
+            values = values + (tl.load(table + row * row_stride + c * step, mask=mask & (row != padding) & (row >= 0) & (row < rows), other=0), )
+        for i in tl.static_range(AHEAD):
+            x = values[i].to(COMPUTE)
+            counts = (numbers[i] != padding) & (p + i < end)
+            take = counts & ((counted == 0) | (x > best))
+            best = tl.where(take, x, best)
+            at = tl.where(take, numbers[i], at)
+            counted += tl.where(counts, 1, 0)
+    note_owners(owners, bag, first, end, 32 if AHEAD > 1 else 4)
     tl.store(result + bag * width + c, best.to(result.dtype.element_ty), mask=mask)
     tl.store(places + bag * width + c, at.to(places.dtype.element_ty), mask=mask)
     tl.store(sizes + bag, counted.to(sizes.dtype.element_ty))
@@ -154,17 +186,18 @@ def bag_maxima_gradient(result, gradient, places, sizes, bags, rows, width, grad
 
 
 @nereid.jit
-def bag_weight_gradient(result, gradient, table, indices, owners, width, rows, gradient_stride, gradient_step, row_stride, column_stride, padding, COMPUTE: tl.constexpr,
-                        BW: tl.constexpr):
-    """result[p] = gradient[bag of p] . table[indices[p]], 0 for the row that does not count. Grid: places."""
-    p = tl.program_id(0).to(tl.int64)
-    row = tl.load(indices + p).to(tl.int64)
-    bag = tl.load(owners + p).to(tl.int64)
-    exists = (row != padding) & (row >= 0) & (row < rows)
-    total = tl.zeros((BW,), COMPUTE)
+def bag_weight_gradient(result, gradient, table, indices, owners, count, width, rows, gradient_stride, gradient_step, row_stride, column_stride, padding, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
+                        BP: tl.constexpr, BW: tl.constexpr):
+    """result[p] = gradient[bag of p] . table[indices[p]], 0 for the row that does not count. Grid: places / BP. UNIT: gradient_step and column_stride are 1."""
+    p = tl.program_id(0).to(tl.int64) * BP + tl.arange(0, BP)
+    there = p < count
+    row = tl.load(indices + p, mask=there, other=-1).to(tl.int64)
+    bag = tl.load(owners + p, mask=there, other=0).to(tl.int64)
+    exists = ((row != padding) & (row >= 0) & (row < rows))[:, None]
+    total = tl.zeros((BP, BW), COMPUTE)
     for start in range(0, width, BW):
-        c = start + tl.arange(0, BW)
+        c = start + tl.arange(0, BW)[None, :]
         mask = (c < width) & exists
-        g = tl.load(gradient + bag * gradient_stride + c * gradient_step, mask=mask, other=0).to(COMPUTE)
-        total += g * tl.load(table + row * row_stride + c * column_stride, mask=mask, other=0).to(COMPUTE)
-    tl.store(result + p, tl.sum(total, 0).to(result.dtype.element_ty))
+        g = tl.load(gradient + (bag * gradient_stride)[:, None] + c * (1 if UNIT else gradient_step), mask=mask, other=0).to(COMPUTE)
+        total += g * tl.load(table + (row * row_stride)[:, None] + c * (1 if UNIT else column_stride), mask=mask, other=0).to(COMPUTE)
+    tl.store(result + p, tl.sum(total, 1).to(result.dtype.element_ty), mask=there)

@@ -1,4 +1,4 @@
-"""Kernels of interpolation of tensors (n, c, d, h, w), of any strides (planes.py), and of their backward steps.
+"""Weights and places of interpolation of tensors (n, c, d, h, w), and of its backward steps, for the kernels of GPUs (plane_tiles.py) and CPUs (resampling.py).
 
 Backward steps add up, for each element of the input, what it gives to elements of the output: no atomics.
 
@@ -9,8 +9,7 @@ or "lanczos" (of three lobes): they are stretched where the output is smaller, s
 import nereid
 import nereid.language as tl
 
-from ._shared import write
-from .planes import known, located, numbers, offset, place_in
+from .planes import known, located, offset
 
 
 @nereid.constexpr_function
@@ -23,9 +22,9 @@ def taps(mode, absent):
 def nearest(o, size, outputs, scale, MODE: tl.constexpr):
     """The input's place for the output's place `o`, in fp32 as PyTorch computes it. MODE: "exact"; "factor"; "nearest", which ignores `scale` where a size stays or doubles, as PyTorch does on CPUs."""
     if MODE == "exact":
-        at = tl.floor((o.to(tl.float32) + 0.5) * scale.to(tl.float32)).to(tl.int64)
+        at = tl.floor((o.to(tl.float32) + 0.5) * scale.to(tl.float32)).to(o.dtype)
     else:
-        at = tl.floor(o.to(tl.float32) * scale.to(tl.float32)).to(tl.int64)
+        at = tl.floor(o.to(tl.float32) * scale.to(tl.float32)).to(o.dtype)
         if MODE == "nearest":
             at = tl.where(outputs == size, o, tl.where(outputs == 2 * size, o // 2, at))
     return tl.minimum(at, size - 1)
@@ -58,7 +57,7 @@ def linear(o, size, scale, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr):
         at = o.to(COMPUTE) * scale.to(COMPUTE)
     else:
         at = tl.maximum((o.to(COMPUTE) + 0.5) * scale.to(COMPUTE) - 0.5, 0.0)
-    low = tl.minimum(at.to(tl.int64), size - 1)
+    low = tl.minimum(at.to(o.dtype), size - 1)
     return low, tl.minimum(low + 1, size - 1), tl.minimum(tl.maximum(at - low.to(COMPUTE), 0.0), 1.0)
 
 
@@ -85,7 +84,7 @@ def cubic_place(o, size, scale, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr):
         at = o.to(COMPUTE) * scale.to(COMPUTE)
     else:
         at = (o.to(COMPUTE) + 0.5) * scale.to(COMPUTE) - 0.5
-    low = tl.minimum(tl.floor(at).to(tl.int64), size - 1)
+    low = tl.minimum(tl.floor(at).to(o.dtype), size - 1)
     return low, tl.minimum(tl.maximum(at - low.to(COMPUTE), 0.0), 1.0)
 
 
@@ -108,28 +107,6 @@ def tap(o, size, outputs, scale, T: tl.constexpr, MODE: tl.constexpr, ALIGNED: t
 
 
 @nereid.jit
-def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
-    """Interpolation by the product of the weights of all dimensions. scale: (of d, of h, of w), None for a dimension that is not there."""
-    D_TAPS: tl.constexpr = taps(MODE, scale[0] is None)
-    H_TAPS: tl.constexpr = taps(MODE, scale[1] is None)
-    in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    n, c, od, oh, ow, mask = located(out_sizes, numel, "last" if LAST else None, BLOCK)
-    total = tl.zeros([BLOCK], COMPUTE)
-    for i in tl.static_range(D_TAPS):
-        d, d_weight = tap(od, in_sizes[2], out_sizes[2], scale[0], i, MODE, ALIGNED, COMPUTE)
-        plane = tl.zeros([BLOCK], COMPUTE)
-        for j in tl.static_range(H_TAPS):
-            h, h_weight = tap(oh, in_sizes[3], out_sizes[3], scale[1], j, MODE, ALIGNED, COMPUTE)
-            row = tl.zeros([BLOCK], COMPUTE)
-            for k in tl.static_range(taps(MODE, False)):
-                w, w_weight = tap(ow, in_sizes[4], out_sizes[4], scale[2], k, MODE, ALIGNED, COMPUTE)
-                row += tl.load(x + offset(n, c, d, h, w, x_strides), mask=mask, other=0).to(COMPUTE) * w_weight
-            plane += row * h_weight
-        total += plane * d_weight
-    write(out + offset(n, c, od, oh, ow, known(out_strides, 0)), total, mask)
-
-
-@nereid.jit
 def first_given(place, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr):
     """The first place of the output to which `place` may give."""
     if scale is None:
@@ -140,9 +117,9 @@ def first_given(place, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE
             at = (place - REACH).to(COMPUTE) / scale.to(COMPUTE)
         else:
             at = (place.to(COMPUTE) - (REACH - 0.5)) / scale.to(COMPUTE) - 0.5
-        return tl.maximum(tl.floor(at).to(tl.int64) - 1, 0)
+        return tl.maximum(tl.floor(at).to(place.dtype) - 1, 0)
     else:
-        return tl.maximum(tl.floor(place.to(tl.float32) / scale.to(tl.float32)).to(tl.int64) - 2, 0)
+        return tl.maximum(tl.floor(place.to(tl.float32) / scale.to(tl.float32)).to(place.dtype) - 2, 0)
 
 
 @nereid.jit
@@ -153,31 +130,6 @@ def share_of(place, o, size, outputs, scale, MODE: tl.constexpr, ALIGNED: tl.con
         its, weight = tap(o, size, outputs, scale, t, MODE, ALIGNED, COMPUTE)
         total += tl.where(its == place, weight, 0.0).to(COMPUTE)
     return total
-
-
-@nereid.jit
-def upsample_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, MODE: tl.constexpr, ALIGNED: tl.constexpr,
-                      COMPUTE: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr):
-    """windows: how many places of the output an element of the input can give to, for d, h and w."""
-    in_sizes, out_sizes, gradient_strides, windows = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(windows, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, "last" if LAST else None, BLOCK)
-    first_d = first_given(d, scale[0], MODE, ALIGNED, COMPUTE)
-    first_h = first_given(h, scale[1], MODE, ALIGNED, COMPUTE)
-    first_w = first_given(w, scale[2], MODE, ALIGNED, COMPUTE)
-    total = tl.zeros([BLOCK], COMPUTE)
-    for i in range(windows[0]):
-        od = first_d + i
-        d_share = share_of(d, od, in_sizes[2], out_sizes[2], scale[0], MODE, ALIGNED, COMPUTE)
-        for j in range(windows[1]):
-            oh = first_h + j
-            h_share = d_share * share_of(h, oh, in_sizes[3], out_sizes[3], scale[1], MODE, ALIGNED, COMPUTE)
-            line = mask & (od < out_sizes[2]) & (oh < out_sizes[3]) & (h_share != 0)
-            for k in range(windows[2]):
-                ow = first_w + k
-                weight = h_share * share_of(w, ow, in_sizes[4], out_sizes[4], scale[2], MODE, ALIGNED, COMPUTE)
-                inside = line & (ow < out_sizes[4]) & (weight != 0)
-                total += tl.load(gradient + offset(n, c, od, oh, ow, gradient_strides), mask=inside, other=0).to(COMPUTE) * weight
-    write(result + offset(n, c, d, h, w, known(result_strides, 0)), total, mask)
 
 
 # Filters
@@ -217,8 +169,8 @@ def filtered_window(o, size, scale, FILTER: tl.constexpr, COMPUTE: tl.constexpr)
     stretch = tl.maximum(scale, 1.0)
     support = stretch * reach(FILTER)
     centre = scale * (o.to(COMPUTE) + 0.5)
-    first = tl.maximum((centre - support + 0.5).to(tl.int64), 0)
-    end = tl.minimum((centre + support + 0.5).to(tl.int64), size)
+    first = tl.maximum((centre - support + 0.5).to(o.dtype), 0)
+    end = tl.minimum((centre + support + 0.5).to(o.dtype), size)
     return first, end, centre, 1 / stretch
 
 
@@ -240,61 +192,8 @@ def filter_sums(sums, size, outputs, scale, windows, FILTER: tl.constexpr, COMPU
 
 
 @nereid.jit
-def upsample_filtered(out, x, h_sums, w_sums, in_sizes, out_sizes, x_strides, out_strides, numel, scale, windows, FILTER: tl.constexpr, COMPUTE: tl.constexpr,
-                      BLOCK: tl.constexpr):
-    """Interpolation of planes that averages over all places which the output's one covers. h_sums, w_sums: of `filter_sums`. windows: at most how many, for h and w."""
-    in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, od, oh, ow = place_in(e, out_sizes)
-    h0, h1, h_centre, h_inverse = filtered_window(oh, in_sizes[3], scale[0], FILTER, COMPUTE)
-    w0, w1, w_centre, w_inverse = filtered_window(ow, in_sizes[4], scale[1], FILTER, COMPUTE)
-    h_sum = tl.load(h_sums + oh, mask=mask, other=1)
-    w_sum = tl.load(w_sums + ow, mask=mask, other=1)
-    base = n * x_strides[0] + c * x_strides[1]
-    total = tl.zeros([BLOCK], COMPUTE)
-    for i in range(windows[0]):
-        h = h0 + i
-        h_weight = weight_at(h, h0, h1, h_centre, h_inverse, FILTER, COMPUTE)
-        row = tl.zeros([BLOCK], COMPUTE)
-        for j in range(windows[1]):
-            w = w0 + j
-            inside = mask & (h < h1) & (w < w1)
-            weight = weight_at(w, w0, w1, w_centre, w_inverse, FILTER, COMPUTE)
-            row += tl.where(inside, tl.load(x + base + h * x_strides[3] + w * x_strides[4], mask=inside, other=0).to(COMPUTE) * (weight / w_sum), 0)
-        total += row * h_weight
-    write(out + offset(n, c, od, oh, ow, known(out_strides, 0)), total / h_sum, mask)
-
-
-@nereid.jit
 def first_filtered(place, scale, FILTER: tl.constexpr, COMPUTE: tl.constexpr):
     """The first place of the output whose window may contain `place`."""
     scale = scale.to(COMPUTE)
     at = (place.to(COMPUTE) + 0.5 - tl.maximum(scale, 1.0) * reach(FILTER)) / scale - 0.5
-    return tl.maximum(tl.floor(at).to(tl.int64) - 1, 0)
-
-
-@nereid.jit
-def upsample_filtered_gradient(result, gradient, h_sums, w_sums, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, FILTER: tl.constexpr,
-                               COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    """windows: how many places of the output an element of the input can give to, for h and w. Other arguments: see `upsample_filtered`."""
-    in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, d, h, w = place_in(e, in_sizes)
-    first_h = first_filtered(h, scale[0], FILTER, COMPUTE)
-    first_w = first_filtered(w, scale[1], FILTER, COMPUTE)
-    total = tl.zeros([BLOCK], COMPUTE)
-    for i in range(windows[0]):
-        oh = first_h + i
-        h0, h1, h_centre, h_inverse = filtered_window(oh, in_sizes[3], scale[0], FILTER, COMPUTE)
-        line = mask & (oh < out_sizes[3])
-        h_weight = weight_at(h, h0, h1, h_centre, h_inverse, FILTER, COMPUTE) / tl.load(h_sums + oh, mask=line, other=1)
-        for j in range(windows[1]):
-            ow = first_w + j
-            inside = line & (ow < out_sizes[4])
-            w0, w1, w_centre, w_inverse = filtered_window(ow, in_sizes[4], scale[1], FILTER, COMPUTE)
-            weight = h_weight * weight_at(w, w0, w1, w_centre, w_inverse, FILTER, COMPUTE) / tl.load(w_sums + ow, mask=inside, other=1)
-            inside = inside & (weight != 0)
-            total += tl.load(gradient + offset(n, c, d, oh, ow, gradient_strides), mask=inside, other=0).to(COMPUTE) * weight
-    write(result + offset(n, c, d, h, w, known(result_strides, 0)), total, mask)
+    return tl.maximum(tl.floor(at).to(place.dtype) - 1, 0)

@@ -14,13 +14,15 @@ from .products import grouped, hinted, loaded, store_tile
 @nereid.jit
 def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_size, k_size, groups, tiles_of_part, out_strides, a_strides, b_strides, a_scale_strides, b_scale_strides, bias_strides,
                    ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, RUN: tl.constexpr, BLOCKS: tl.constexpr, A_ROWS: tl.constexpr, B_ROWS: tl.constexpr, A_UNIT: tl.constexpr,
-                   B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr,
-                   BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+                   B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr, COPIES: tl.constexpr,
+                   BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """out[m, n] = sum over k of a[m, k] * a_scale * b[n, k] * b_scale + bias[n]. Grid: (tiles of the result, parts of k).
 
     RUN               after so many steps of k their sum, which the matrix unit makes with fewer bits than fp32 has, is added to one of fp32; None: never
     BLOCKS            scales have strides along k: one for each row of `a` and 128 of k, one for each 128 rows of `b` and 128 of k. The product of a tile with BK of
                       128 is scaled and added to a second accumulator (DeepSeek-V3, arXiv 2412.19437, section 3.3.2)
+    COPIES            with BLOCKS and without `ends`: tiles are blocks of tensor descriptors, and warps are divided, so that one half of them scales while the other half multiplies; strides along
+                      k are 1, those of rows multiples of 16
     A_ROWS, B_ROWS    else: whether there is a scale for each row of `a` and of `b`, or one for all
     ends              None, or where groups of rows of `a` end, each with matrices `b` and scales of its own; rows behind the last end are 0. Then there is one part of k and no bias,
                       and the grid has a bound on the number of tiles. GROUPS: a power of 2 above the number of groups
@@ -68,28 +70,39 @@ def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_siz
         b_ok = column < n_size
         a_scales += first.to(tl.int64) * a_scale_strides[1]
         b_scales += first.to(tl.int64) * b_scale_strides[2]
-        # Scales are read one step ahead, so that their latency is behind the product.
-        a_next = tl.load(a_scales, mask=row_mask & (first < last), other=0)
-        b_next = tl.load(b_scales, mask=b_ok & (first < last), other=0)
-        # A product is scaled and added while the next one runs.
-        before = tl.zeros((BM, BN), ACC)
-        before_factor = tl.zeros((BM, ), tl.float32)
-        for position in range(first, last):
-            left = k_known - position * BK
-            x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
-            y = loaded(b_place, k_of_b < left, b_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            a_factor, b_factor = a_next, b_next
-            a_scales += a_scale_strides[1]
-            b_scales += b_scale_strides[2]
-            a_next = tl.load(a_scales, mask=row_mask & (position + 1 < last), other=0)
-            b_next = tl.load(b_scales, mask=b_ok & (position + 1 < last), other=0)
-            found = times(x, y, None, B_TRANSPOSED, OPERAND, ACC, PRECISION)
-            total += before.to(tl.float32) * before_factor[:, None]
-            before = found
-            before_factor = a_factor * b_factor
-            a_place += BK * a_k
-            b_place += BK * b_k
-        value = total + before.to(tl.float32) * before_factor[:, None]
+        if COPIES:
+            a_rows = tl.make_tensor_descriptor(a, [m_size, k_size], [a_strides[0], 1], [BM, BK])
+            b_rows = tl.make_tensor_descriptor(b, [n_size, k_size], [b_strides[1], 1], [BN, BK])
+            for position in tl.range(first, last, warp_specialize=True):
+                x, y = a_rows.load([row, position * BK]), b_rows.load([column, position * BK])
+                factor = tl.load(a_scales, mask=row_mask, other=0) * tl.load(b_scales, mask=b_ok, other=0)
+                total += times(x, y, None, True, OPERAND, ACC, PRECISION).to(tl.float32) * factor[:, None]
+                a_scales += a_scale_strides[1]
+                b_scales += b_scale_strides[2]
+            value = total
+        else:
+            # Scales are read one step ahead, so that their latency is behind the product.
+            a_next = tl.load(a_scales, mask=row_mask & (first < last), other=0)
+            b_next = tl.load(b_scales, mask=b_ok & (first < last), other=0)
+            # A product is scaled and added while the next one runs.
+            before = tl.zeros((BM, BN), ACC)
+            before_factor = tl.zeros((BM, ), tl.float32)
+            for position in range(first, last):
+                left = k_known - position * BK
+                x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
+                y = loaded(b_place, k_of_b < left, b_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+                a_factor, b_factor = a_next, b_next
+                a_scales += a_scale_strides[1]
+                b_scales += b_scale_strides[2]
+                a_next = tl.load(a_scales, mask=row_mask & (position + 1 < last), other=0)
+                b_next = tl.load(b_scales, mask=b_ok & (position + 1 < last), other=0)
+                found = times(x, y, None, B_TRANSPOSED, OPERAND, ACC, PRECISION)
+                total += before.to(tl.float32) * before_factor[:, None]
+                before = found
+                before_factor = a_factor * b_factor
+                a_place += BK * a_k
+                b_place += BK * b_k
+            value = total + before.to(tl.float32) * before_factor[:, None]
     else:
         if RUN is None:
             for position in range(first, last):

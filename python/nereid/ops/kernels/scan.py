@@ -1,8 +1,8 @@
 """The kernel of all scans: running combinations along one dimension.
 
 The functions are those of reductions (reduction.py): MAP, COMBINE and IDENTITY as there, but COMBINE need not be commutative, and FINISH is given blocks of states.
-A long dimension with few other elements is cut into parts: a reduction finds the states of each part (nereid.ops.kernels.reduction), a
-scan of them what comes before each, and the last launch starts from that.
+A long dimension with few other elements is cut into parts: a reduction finds the states of each part (nereid.ops.kernels.reduction), and each program of the scan combines
+those of the parts before its own.
 """
 
 import nereid
@@ -44,17 +44,34 @@ def absorbs(state, states, AXIS: tl.constexpr, COMBINE: tl.constexpr):
 
 
 @nereid.jit
-def scan(outs, ins, carries, scalars, outer, inner_size, size, in_strides, in_steps, out_strides, out_steps, part_stride, part_size,
+def before_part(ends, part, first, k, mask_k, part_stride, part_size, identity, COMBINE: tl.constexpr, STARTS: tl.constexpr, BP: tl.constexpr, BK: tl.constexpr):
+    """The combination of the states of all parts before `part`. ends: pointers to the first row's element number 0; STARTS: a bit mask of the states that are a place in their part."""
+    state = filled(identity, (BK,))
+    for row in range(0, part, BP):
+        r = row + tl.arange(0, BP)[:, None]
+        mask = (r < part) & mask_k[None, :]
+        found = ()
+        for i in tl.static_range(len(ends)):
+            value = tl.load(ends[i] + r.to(tl.int64) * part_stride + (first + k)[None, :], mask=mask, other=0)
+            if (STARTS >> i) & 1:
+                value += (r * part_size).to(value.dtype)
+            found = found + (value, )
+        state = combine(COMBINE, state, reduce_states(masked(found, mask, identity), 0, COMBINE))
+    return state
+
+
+@nereid.jit
+def scan(outs, ins, ends, scalars, outer, inner_size, size, in_strides, in_steps, out_strides, out_steps, part_stride, part_size,
          MAP: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, FINISH: tl.constexpr, READ: tl.constexpr, COMPUTE: tl.constexpr,
-         INDEX: tl.constexpr, COLUMNS: tl.constexpr, UNIT: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, WIDE: tl.constexpr, SELECTS: tl.constexpr):
+         INDEX: tl.constexpr, COLUMNS: tl.constexpr, UNIT: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, BP: tl.constexpr, WIDE: tl.constexpr, SELECTS: tl.constexpr, STARTS: tl.constexpr):
     """Grid: (tiles of the other dimensions, parts of the scanned one).
 
     outs, ins      tuples of pointers
-    carries        a tuple of pointers, one per state: for part p > 0, the states of all parts before it are in row p - 1; None: one part
+    ends           a tuple of pointers, one per state: row p has the states of part p alone; None: one part. BP: how many rows are combined at once, STARTS: see `before_part`
     scalars        a tuple of numbers for MAP and FINISH
     outer          sizes of the other dimensions but the innermost; inner_size: the innermost one; size: that of the scanned dimension
     in_strides     for each input its strides in the other dimensions, the innermost last; in_steps: its stride in the scanned one. out_*: likewise
-    part_stride    distance of rows of `carries`; part_size: elements of the scanned dimension in a part, a multiple of BN
+    part_stride    distance of rows of `ends`; part_size: elements of the scanned dimension in a part, a multiple of BN
     READ, COMPUTE, INDEX, COLUMNS, UNIT, WIDE: as for reductions; tiles are (BK, BN), or (BN, BK) with COLUMNS
     SELECTS         COMBINE takes one of its two states as it is, so that nothing is scanned in tiles from which it takes none; for CPUs
     """
@@ -79,13 +96,8 @@ def scan(outs, ins, carries, scalars, outer, inner_size, size, in_strides, in_st
 
     identity = IDENTITY(COMPUTE, INDEX)
     state = filled(identity, (BK,))
-    if carries is not None:
-        if part > 0:
-            row = (part - 1).to(tl.int64) * part_stride + place.to(tl.int64) * inner_size + first
-            before = ()
-            for i in tl.static_range(len(carries)):
-                before = before + (tl.load(carries[i] + row + k, mask=mask_k, other=0),)
-            state = before
+    if ends is not None:
+        state = before_part(ends, part, place.to(tl.int64) * inner_size + first, k, mask_k, part_stride, part_size, identity, COMBINE, STARTS, BP, BK)
     start = part.to(tl.int64) * part_size
     end = tl.minimum(start + part_size, size)
     for position in range(start, end, BN):

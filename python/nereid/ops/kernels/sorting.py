@@ -73,6 +73,30 @@ def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides
 
 
 @nereid.jit
+def sort_by_rank(values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride, first, count, DESCENDING: tl.constexpr, BLOCK: tl.constexpr,
+                 CHUNK: tl.constexpr):
+    """Puts each of BLOCK elements of a row at the place that is the number of elements before it in the sorted row. Grid: blocks of all rows.
+
+    sizes, x_strides, value_strides, index_strides: of the dimensions of the rows; x_stride, ...: along a row. first, count: which elements of a sorted row are wanted. CHUNK: with how many
+    each is compared at once.
+    """
+    blocks = tl.cdiv(length, BLOCK)
+    row = tl.program_id(0).to(tl.int64) // blocks
+    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+    i = tl.program_id(0).to(tl.int64) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside = i < length
+    own = key_of(tl.load(x + offsets[0] + i * x_stride, mask=inside, other=0), DESCENDING)[:, None]
+    found = tl.zeros((BLOCK, CHUNK), tl.int32)
+    for start in range(0, length, CHUNK):
+        j = start + tl.arange(0, CHUNK)
+        other = key_of(tl.load(x + offsets[0] + j * x_stride, mask=j < length, other=0), DESCENDING)[None, :]
+        before = (other < own) | ((other == own) & (j[None, :] < i[:, None]))
+        found += (before & (j < length)[None, :]).to(tl.int32)
+    place = tl.sum(found, 1).to(tl.int64)
+    finish(values, indices, x, row, place, i, offsets[1], offsets[2], offsets[0], value_stride, index_stride, x_stride, first, count, inside)
+
+
+@nereid.jit
 def short_key(x, DESCENDING: tl.constexpr):
     """As `key_of`, for elements of up to 16 bits: int32 from -2^15 to 2^15 - 1."""
     if x.dtype.is_floating():
@@ -106,8 +130,9 @@ def by_lower_half(key, lane, there):
 @nereid.jit
 def sort_tiles(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, rows, length, x_stride, value_stride, index_stride, first, count, run,
                new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """As `sort_blocks`, several blocks in a program, each sorted in registers. 64-bit elements are sorted by their lower 32 bits, then by the upper ones: blocks of at most 2^16.
+    """Sorts blocks of rows of `x`, several in a program, each in registers. 64-bit elements are sorted by their lower 32 bits, then by the upper ones: blocks of at most 2^16.
 
+    LAST: a row is one block, and results are written; else keys and places of the first `run` elements of each block, to keys, order: (rows, new_length). Sizes, strides, first, count: as for `sort_by_rank`.
     UNIT: bits of `x`, `values` and `indices` whose stride along a row is 1. Grid: blocks / ROWS.
     """
     tile = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -162,7 +187,7 @@ def merge(new_keys, new_order, keys, order, values, indices, x, sizes, x_strides
           first, count, run, new_run, new_length, steps, LAST: tl.constexpr, BLOCK: tl.constexpr):
     """Merges neighbouring runs of `run` elements of rows (rows, length) into runs that keep `new_run`; with LAST there are two, and results are written.
 
-    steps: at least log2(run) + 1. Others: as for `sort_blocks`. Grid: rows * length / BLOCK.
+    steps: at least log2(run) + 1. Others: as for `sort_by_rank`. Grid: rows * length / BLOCK.
     """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = e < rows * length

@@ -37,9 +37,31 @@ def start_of(entry, bits, piece):
 
 
 @nereid.jit
-def of_groups(scale, zero, place, k, groups, mask, BITS: tl.constexpr, GROUP: tl.constexpr, PIECE: tl.constexpr, ENTRIES: tl.constexpr):
-    """The scales of the ENTRIES pieces from `k` on, then their zeros, in the order in which `weight_product` takes them."""
+def neighbours(place, group, groups, mask, ENTRIES: tl.constexpr):
+    """The numbers of each row in ENTRIES groups from `group` on, each as a column, read at once: a row's are neighbours in memory. `groups` is a multiple of ENTRIES."""
+    tile = tl.load(place[:, None] + (group + tl.arange(0, ENTRIES)[None, :]), mask=(mask & (group < groups))[:, None], other=0)
+    if ENTRIES == 2:
+        return tl.split(tile)
+    else:
+        even, odd = tl.split(tl.reshape(tile, (tile.shape[0], 2, 2)))
+        first, third = tl.split(even)
+        second, fourth = tl.split(odd)
+        return first, second, third, fourth
+
+
+@nereid.jit
+def of_groups(scale, zero, place, k, groups, mask, BITS: tl.constexpr, GROUP: tl.constexpr, PIECE: tl.constexpr, ENTRIES: tl.constexpr, TOGETHER: tl.constexpr):
+    """The scales of the ENTRIES pieces from `k` on, then their zeros, in the order in which `weight_product` takes them. TOGETHER: each piece is a group, and `neighbours` reads them."""
     found = ()
+    if TOGETHER:
+        scales = neighbours(scale + place, k // GROUP, groups, mask, ENTRIES)
+        for entry in tl.static_range(ENTRIES):
+            found = found + (scales[start_of(entry, BITS, PIECE) // PIECE][:, None], )
+        if zero is not None:
+            zeros = neighbours(zero + place, k // GROUP, groups, mask, ENTRIES)
+            for entry in tl.static_range(ENTRIES):
+                found = found + (zeros[start_of(entry, BITS, PIECE) // PIECE][:, None], )
+        return found
     for entry in tl.static_range(ENTRIES):
         found = found + (group_value(scale + place, (k + start_of(entry, BITS, PIECE)) // GROUP, groups, mask), )
     if zero is not None:
@@ -80,7 +102,8 @@ def weight_product(out, x, weight, scale, zero, bias, parts, m_size, n_size, k_s
     GROUP             how many of k share a scale: 32, or a multiple of 64; 0 for all
     blocks_of_part    how many blocks of 128 of k a part has
     OPERAND           the dtype that is multiplied
-    ALIGNED           bits: x_stride (1), weight_stride (2), n_size (4), k_size (8) are multiples of MULTIPLE, the elements of 16 bytes of `x`, and weight_stride of 16
+    ALIGNED           bits: x_stride (1), weight_stride (2), n_size (4), k_size (8) are multiples of MULTIPLE, the elements of 16 bytes of `x`, and weight_stride of 16;
+                      groups (16) is a multiple of 4
     EVEN              bits: m_size (1), n_size (2), k_size (4) are multiples of the tile's sizes, of 128 for k
     TOGETHER          rows of tiles that are walked together. Others: as for `product`
     """
@@ -100,20 +123,22 @@ def weight_product(out, x, weight, scale, zero, bias, parts, m_size, n_size, k_s
     k_known = hinted(k_size, ALIGNED & 8 != 0, MULTIPLE)
     x_place = x + (row + m).to(tl.int64) * hinted(x_stride, ALIGNED & 1 != 0, MULTIPLE) + first.to(tl.int64) * 128 + lane
     weight_place = weight + (column + n).to(tl.int64)[:, None] * hinted(weight_stride, ALIGNED & 2 != 0, 16) + first.to(tl.int64) * (64 if BITS == 4 else 128) + lane
-    group_place = (column + n).to(tl.int64) * groups
+    # Groups whose number is a multiple of those in a block of 128 are read together.
+    TOGETHER_READ: tl.constexpr = GROUP == PIECE and GROUP < 128 and ALIGNED & 16 != 0
+    group_place = (column + n).to(tl.int64) * hinted(groups, ALIGNED & 16 != 0, 4)
     total = tl.zeros((BN, BM), tl.float32)
     ENTRIES: tl.constexpr = 1 if GROUP == 0 or GROUP % 128 == 0 else 128 // PIECE
     if GROUP == 0:
-        found = of_groups(scale, zero, group_place, 0, groups, n_mask, BITS, 128, PIECE, 1)
+        found = of_groups(scale, zero, group_place, 0, groups, n_mask, BITS, 128, PIECE, 1, False)
         of_row = found[0].to(tl.float32)
         zero_of_row = zero_of(found, 0, 1, BITS)
     else:
         # Scales and zeros are read one step ahead, so that their latency is behind the product.
-        following = of_groups(scale, zero, group_place, first * 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES)
+        following = of_groups(scale, zero, group_place, first * 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES, TOGETHER_READ)
     for block in range(first, last):
         if GROUP != 0:
             own = following
-            following = of_groups(scale, zero, group_place, block * 128 + 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES)
+            following = of_groups(scale, zero, group_place, block * 128 + 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES, TOGETHER_READ)
         for piece in tl.static_range(PIECES):
             START: tl.constexpr = piece * PIECE
             k = block * 128 + START
@@ -164,7 +189,10 @@ def expand_weights(out, weight, scale, zero, n_size, k_size, groups, group_size,
     group_place = n.to(tl.int64) * groups
     for piece in tl.static_range((64 if BITS == 4 else 128) // PIECE):
         START: tl.constexpr = piece * PIECE
-        packed = tl.load(place + START, mask=n_mask[:, None] & (BITS == 4 or block * 128 + START + lane < k_known), other=0)
+        if BITS == 4:
+            packed = tl.load(place + START, mask=n_mask[:, None], other=0)
+        else:
+            packed = tl.load(place + START, mask=n_mask[:, None] & (block * 128 + START + lane < k_known), other=0)
         for half in tl.static_range(2 if BITS == 4 else 1):
             k = block * 128 + half * 64 + START
             there = n_mask & (k < k_known)
