@@ -3,7 +3,7 @@
     python benchmarks/ops/attention_backends.py [--problems 128,128c,64,64c,256,256c] [--seconds 1.5] [--forward 128x128x8x3,...] [--check]
 
 fp16, 4 x 32 heads of 4096 tokens. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
-without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all three launches, the same variants) are
+without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all launches; in one pass and in two, the same variants) are
 measured in turns with cuDNN and flash attention, with a cold L2 cache. A line has the median time, TFLOP/s, and the speed in relation to the best backend.
 """
 
@@ -58,14 +58,17 @@ def check():
                 rules = Rules(right=0 if causal else None, end=end)
                 attention.attend(out, lse, q, k, v, None, dim**-0.5, rules, float("-inf"))
                 attention.differentiate(grads, g, q, k, v, None, out, lse, dim**-0.5, rules)
-                backward_calls((others, g, q, k, v, None, out, lse, dim**-0.5), rules, [])["operator, descriptors"]()
+                calls = backward_calls((others, g, q, k, v, None, out, lse, dim**-0.5), rules, [])
+                calls["operator, two passes"]()
+                others += [torch.full_like(x, float("nan")) for x in (q, k, v)]
+                backward_calls((others[3:], g, q, k, v, None, out, lse, dim**-0.5), rules, [])["operator, one pass"]()
                 want = expected(q, k, v, g, dim**-0.5, causal, end)
                 errors = []
-                for got, right in zip((out, lse, *grads, *others), (*want, *want[2:])):
+                for got, right in zip((out, lse, *grads, *others), (*want, *want[2:], *want[2:])):
                     finite = torch.isfinite(right)
                     same = torch.equal(got.double()[~finite], right[~finite])
                     errors.append(float(((got.double() - right)[finite].norm() / right[finite].norm()).nan_to_num(float("inf"))) if same else float("inf"))
-                limits = (bound, 1e-4, *[4 * bound * (4 if size > 1 else 1)] * 6)
+                limits = (bound, 1e-4, *[4 * bound * (4 if size > 1 else 1)] * 9)
                 if any(error > limit for error, limit in zip(errors, limits)):
                     good = False
                     print(f"WRONG d={dim} {dtype} {heads}/{key_heads} heads, {length}x{keys}, causal {causal}, end {end}, x{size}: {errors}", flush=True)
@@ -118,19 +121,32 @@ def forward_calls(q, k, v, rules, tiles):
 
 
 def backward_calls(operands, rules, tiles):
-    """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of both kernels, `KEYS/QUERIES`."""
-    chosen, widths = attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS
+    """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of the kernel of one pass, or `KEYS/QUERIES` of both kernels of two passes."""
+    names = ("copied_backward_tiles", "one_pass_tiles", "COPIED_GRADIENT_WIDTHS", "in_one_pass")
 
-    def call(pair=None, copied=widths):
-        attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS = (lambda *_: pair) if pair else chosen, copied
-        try:
-            attention.differentiate(*operands, rules)
-        finally:
-            attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS = chosen, widths
+    def with_changes(**changes):
 
-    found = {"operator": call, "operator, pointers": lambda: call(copied=()), "operator, descriptors": lambda: call(copied=(64, 128))}
+        def call():
+            before = {name: getattr(attention, name) for name in names}
+            for name, value in changes.items():
+                setattr(attention, name, value)
+            try:
+                attention.differentiate(*operands, rules)
+            finally:
+                for name, value in before.items():
+                    setattr(attention, name, value)
+
+        return call
+
+    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128), "in_one_pass": lambda: one_pass}
+    found = {
+        "operator": with_changes(), "operator, pointers": with_changes(COPIED_GRADIENT_WIDTHS=()), "operator, two passes": with_changes(**copied(False)),
+        "operator, one pass": with_changes(**copied(True))
+    }
     for text in tiles:
-        found[f"operator {text}"] = lambda pair=[Tiles(*map(int, one.split("x"))) for one in text.split("/")]: call(pair, (64, 128))
+        cut = [Tiles(*map(int, one.split("x"))) for one in text.split("/")]
+        chosen = {"one_pass_tiles": lambda *_, cut=cut: cut[0]} if len(cut) == 1 else {"copied_backward_tiles": lambda *_, cut=cut: cut}
+        found[f"operator {text}"] = with_changes(**copied(len(cut) == 1), **chosen)
     return found
 
 
@@ -185,7 +201,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", default="128,128c,64,64c,256,256c")
     parser.add_argument("--forward", default="", help="further tiles, queries x keys x warps x stages, separated by commas")
-    parser.add_argument("--backward", default="", help="the same for the two kernels of gradients through descriptors: of keys and values, `/`, of queries")
+    parser.add_argument("--backward", default="", help="the same for gradients through descriptors: of the kernel of one pass, or of the two kernels: of keys and values, `/`, of queries")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each of forward and backward of a problem")
     parser.add_argument("--check", action="store_true", help="only compare with float64")
     options = parser.parse_args()

@@ -47,9 +47,10 @@ def copied(monkeypatch):
     monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
     monkeypatch.setattr(attention, "forward_tiles", lambda *_: Tiles(32, 16))
     monkeypatch.setattr(attention, "copied_backward_tiles", lambda *_: (Tiles(16, 32), Tiles(32, 16)))
+    monkeypatch.setattr(attention, "one_pass_tiles", lambda *_: Tiles(16, 32))
 
 
-@pytest.mark.parametrize("threshold", [0, 8])
+@pytest.mark.parametrize("threshold, deterministic", [(0, False), (8, True)])
 @pytest.mark.parametrize("heads, key_heads, length, keys, rules, size", [
     (2, 2, 64, 64, Rules(), 1),
     (2, 1, 64, 96, Rules(right=0, end=True), 1),
@@ -60,7 +61,7 @@ def copied(monkeypatch):
     (2, 2, 90, 77, Rules(left=9), 30),
     (1, 1, 33, 17, Rules(), 1),
 ], ids=str)
-def test_numbers(heads, key_heads, length, keys, rules, size, threshold, copied, monkeypatch):
+def test_numbers(heads, key_heads, length, keys, rules, size, threshold, deterministic, copied, monkeypatch):
     """Lengths that divide by no tile, fewer heads of keys, masks with rows that see nothing, large scores, references that grow by less and by more than the threshold."""
     launched, original = [], attention.launch
 
@@ -77,8 +78,9 @@ def test_numbers(heads, key_heads, length, keys, rules, size, threshold, copied,
     k *= torch.linspace(0.2, 2, keys)[:, None].half()
     out, lse, grads = torch.full_like(q, float("nan")), torch.full(q.shape[:3], float("nan")), [torch.full_like(x, float("nan")) for x in (q, k, v)]
     attention.attend(out, lse, q, k, v, None, 0.125, rules, float("-inf"))
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
     attention.differentiate(grads, g, q, k, v, None, out, lse, 0.125, rules)
-    assert launched == ["forward", "correlation", "backward_key_copied", "backward_query_copied"]
+    assert launched == ["forward", "correlation", *(["backward_key_copied", "backward_query_copied"] if deterministic else ["backward_copied", "scaled_gradient"])]
     for got, want, bound in zip((out, lse, *grads), expected(q, k, v, g, 0.125, rules), (1e-3, 1e-5, 4e-3, 4e-3, 2e-3)):
         finite = torch.isfinite(want)
         assert torch.equal(got.double()[~finite], want[~finite])

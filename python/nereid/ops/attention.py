@@ -9,7 +9,7 @@ import nereid.language as tl
 
 from ._launch import DTYPES, launch
 from ._strided import NARROW, cdiv, step_up
-from .kernels.attention import backward_key, backward_key_copied, backward_query, backward_query_copied, correlation, forward
+from .kernels.attention import backward_copied, backward_key, backward_key_copied, backward_query, backward_query_copied, correlation, forward, scaled_gradient
 from .products import fp32_precision
 
 
@@ -24,8 +24,8 @@ class Tiles:
 
 #: Sizes of heads with which blocks of tensor descriptors are faster (docs/ops-attention.md).
 COPIED_WIDTHS = (64, 128, 256)
-#: The same for gradients. None yet: these kernels have not been timed. `benchmarks/ops/attention_backends.py` does that with (64, 128).
-COPIED_GRADIENT_WIDTHS = ()
+#: The same for gradients.
+COPIED_GRADIENT_WIDTHS = (64, 128)
 #: By how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py) in kernels that leave out multiplications by 1.
 THRESHOLD = 8
 
@@ -78,6 +78,16 @@ def backward_tiles(device, dtype, queries, keys, width):
 def copied_backward_tiles(width):
     """As `backward_tiles`, of the kernels through tensor descriptors. With heads of 128 a thread holds 128 and 64 registers of sums, three times 32 of scores, and nothing spills."""
     return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+
+
+def one_pass_tiles(width):
+    """The tile of the kernel that computes all gradients."""
+    return Tiles(64, 128, 8, 2)
+
+
+def in_one_pass():
+    """Whether one kernel computes all gradients: those of queries are then sums that programs add in no fixed order, which `torch.use_deterministic_algorithms` forbids."""
+    return not torch.are_deterministic_algorithms_enabled()
 
 
 def head_width(device, size):
@@ -201,7 +211,12 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
     }
-    delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
+    sums = of_queries = None
+    if copied and in_one_pass():
+        sums, delta = (torch.empty(*query.shape[:2], cdiv(length, 16) * 16, dtype=torch.float32, device=device) for _ in range(2))  # rows that the copy engine can load
+        of_queries = torch.empty(query.shape, dtype=torch.float32, device=device)
+    else:
+        delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
     starts = {"q_starts": ragged and ragged.q_starts, "k_starts": ragged and ragged.k_starts}
     strides = {
         "g_strides": _strides(gradient, ragged), "q_strides": _strides(query, ragged), "k_strides": _strides(key, ragged), "v_strides": _strides(value, ragged),
@@ -209,11 +224,11 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     }
     launch(
         correlation, cdiv(length, by_queries.queries) * batches * heads, device, {
-            "delta": delta, "gradient": gradient, "out": out, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
-            "delta_strides": strides["delta_strides"], "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
+            "delta": delta, "sums": sums, "of_queries": of_queries, "gradient": gradient, "out": out, "logsumexp": logsumexp, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
+            "delta_strides": strides["delta_strides"], "lse_strides": strides["lse_strides"], "sums_strides": _strides(sums, ragged, 3), "sq_strides": _strides(of_queries, ragged), "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
         }, {"ACC": common["ACC"], **access, "BM": by_queries.queries, "BV": value_width}, _SIZES, num_warps=4)
     if copied:
-        _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common)
+        _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, sums, of_queries, scale, rules, common)
         return
     shared = {
         "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, **starts, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), **rules.arguments(), **sizes,
@@ -230,24 +245,31 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
         {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)})
 
 
-def _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common):
-    """The gradients through tensor descriptors. delta: see `correlation`; common: of `computation`. Other arguments: as for `differentiate`."""
+def _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, sums, of_queries, scale, rules, common):
+    """The gradients through tensor descriptors. delta, sums, of_queries: see `correlation`; common: of `computation`. Other arguments: as for `differentiate`."""
     device, width = query.device, query.shape[3]
     sizes, batches = _sizes(query, key, value, None)
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
-    by_keys, by_queries = copied_backward_tiles(width)
     shared = {
-        "gradient": gradient, "query": query, "key": key, "value": value, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), "rules": rules.arguments()["rules"], "l_size": length,
-        "s_size": keys, "batches": batches, "heads": heads, "key_heads": key.shape[1], "g_strides": gradient.stride(), "q_strides": query.stride(), "k_strides": key.stride(),
-        "v_strides": value.stride(), "lse_strides": logsumexp.stride(), "delta_strides": delta.stride()
+        "gradient": gradient, "query": query, "key": key, "value": value, "delta": delta, "scale": float(scale), "rules": rules.arguments()["rules"], "l_size": length, "s_size": keys, "batches": batches, "heads": heads, "key_heads": key.shape[1], "g_strides": gradient.stride(), "q_strides": query.stride(), "k_strides": key.stride(),
+        "v_strides": value.stride(), "delta_strides": delta.stride()
     }
     constants = {"HEADS": heads // key.shape[1], "END": rules.end, "ACC": common["ACC"], "OPERAND": common["OPERAND"], "BD": width}
 
     def run(kernel, programs, cut, own):
-        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, ("g_strides", "q_strides", "k_strides", "v_strides", *own_strides(own)),
+        own_strides = [name for name in own if name.endswith("strides")]
+        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, ("g_strides", "q_strides", "k_strides", "v_strides", "delta_strides", *own_strides),
                num_warps=cut.warps, num_stages=cut.stages)
 
-    own_strides = lambda own: [name for name in own if name.endswith("strides")]
-    run(backward_key_copied, cdiv(keys, by_keys.keys) * key.shape[1], by_keys,
-        {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()})
-    run(backward_query_copied, cdiv(length, by_queries.queries) * heads, by_queries, {"grad_query": grads[0], "dq_strides": grads[0].stride()})
+    of_keys = {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()}
+    if of_queries is None:
+        by_keys, by_queries = copied_backward_tiles(width)
+        shared |= {"logsumexp": logsumexp, "lse_strides": logsumexp.stride()}
+        run(backward_key_copied, cdiv(keys, by_keys.keys) * key.shape[1], by_keys, of_keys)
+        run(backward_query_copied, cdiv(length, by_queries.queries) * heads, by_queries, {"grad_query": grads[0], "dq_strides": grads[0].stride()})
+        return
+    cut = one_pass_tiles(width)
+    run(backward_copied, cdiv(keys, cut.keys) * key.shape[1], cut, {"grad_query": of_queries, "sq_strides": of_queries.stride(), "sums": sums, "sums_strides": sums.stride(), **of_keys})
+    launch(scaled_gradient, cdiv(length, 64) * batches * heads, device, {
+        "grad_query": grads[0], "of_queries": of_queries, "scale": float(scale), "l_size": length, "heads": heads, "dq_strides": grads[0].stride(), "sq_strides": of_queries.stride()
+    }, {"BM": 64, "BD": width}, _SIZES, ("dq_strides", "sq_strides"), num_warps=4)
