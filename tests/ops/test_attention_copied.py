@@ -112,15 +112,15 @@ def compiled(monkeypatch):
 
 
 @pytest.mark.skipif(not PTXAS, reason="assembles with ptxas, which requirements-dev.txt installs")
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal, deterministic", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("size", [64, 128, 256])
-def test_code(size, causal, compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(attention, "COPIED_GRADIENT_WIDTHS", (64, 128))
+def test_code(size, causal, deterministic, compiled, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
     q, k, sums = torch.empty(2, 8, 1000, size, dtype=torch.float16), torch.empty(2, 2, 1000, size, dtype=torch.float16), torch.empty(2, 8, 1000)
     rules = Rules(right=0 if causal else None)
     attention.attend(q, sums, q, k, k, None, 0.1, rules)
     attention.differentiate([q, k, k], q, q, k, k, None, q, sums, 0.1, rules)
-    names = ["backward_key_copied", "backward_query_copied"] if size <= 128 else ["backward_key", "backward_query"]
+    names = ["backward_key", "backward_query"] if size > 128 else ["backward_key_copied", "backward_query_copied"] if deterministic else ["backward_copied", "scaled_gradient"]
     assert list(compiled) == ["forward", "correlation", *names]
     for name in ("forward", *names):
         asm = compiled[name]

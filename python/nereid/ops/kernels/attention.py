@@ -620,11 +620,16 @@ def add_part(of_queries, k, changes, batch, head, first, BM: tl.constexpr, BD: t
 
 
 @nereid.jit
-def add_all(of_keys, of_values, changes, last_head, last, k, v, query, gradient, of_queries, sums_of, correlations_of, batch, head, low, high, columns, keys, shift, scale, rules, ACC: tl.constexpr,
-            OPERAND: tl.constexpr, MASKED: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr):
-    """As `add_queries`, which also adds to `of_queries`, a descriptor of the gradients of scaled queries. The product for these stands one iteration behind the others, so that it runs beside them:
-    `changes` are the gradients of the scaled scores of the tile before, the rows from `last` of `last_head`, and the new ones are returned. sums_of, correlations_of: descriptors."""
-    for first in tl.range(low, high, BM, warp_specialize=True):
+def add_all(of_keys, of_values, changes, last_head, last, k, v, query, gradient, of_queries, sums_of, correlations_of, batch, key_head, low, high, columns, keys, shift, scale, rules, ACC: tl.constexpr,
+            OPERAND: tl.constexpr, MASKED: tl.constexpr, HEADS: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr):
+    """As `add_queries` for all HEADS heads; also adds to `of_queries`, a descriptor of the gradients of scaled queries. The product for these stands one iteration behind the others, so that it runs
+    beside them: `changes` are the gradients of the scaled scores of the tile before, the rows from `last` of `last_head`, and the new ones are returned. sums_of, correlations_of: descriptors."""
+    blocks = tl.cdiv(tl.maximum(high - low, 0), BM)
+    for index in tl.range(0, blocks * HEADS, warp_specialize=True):
+        if HEADS == 1:
+            head, first = key_head, low + index * BM
+        else:  # one loop, as products end at the end of a loop
+            head, first = key_head * HEADS + index // blocks, low + index % blocks * BM
         q = query.load([batch, head, first, 0]).reshape(BM, BD)
         g = gradient.load([batch, head, first, 0]).reshape(BM, BD)
         sums = sums_of.load([batch, head, first]).reshape(1, BM)
@@ -665,15 +670,13 @@ def backward_copied(grad_query, grad_key, grad_value, gradient, query, key, valu
     low, high, begin, end = seeing_queries(first_column, l_size, s_size, shift, rules, BM, BN)
     # Before the first tile there is none: rows behind the last one are not written.
     changes, last_head, last = tl.zeros((BN, BM), OPERAND), key_head * HEADS, l_size + first_column
-    for inner in range(0, HEADS):
-        head = key_head * HEADS + inner
-        of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, head, low, begin,
-                                                               columns, s_size, shift, scale, rules, ACC, OPERAND, True, BM, BD)
-        of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, head, begin, end,
-                                                               columns, s_size, shift, scale, rules, ACC, OPERAND, False, BM, BD)
-        if rules[0] is not None:
-            of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, head, end, high,
-                                                                   columns, s_size, shift, scale, rules, ACC, OPERAND, True, BM, BD)
+    of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, low, begin,
+                                                           columns, s_size, shift, scale, rules, ACC, OPERAND, True, HEADS, BM, BD)
+    of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, begin, end,
+                                                           columns, s_size, shift, scale, rules, ACC, OPERAND, False, HEADS, BM, BD)
+    if rules[0] is not None:
+        of_keys, of_values, changes, last_head, last = add_all(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, end, high,
+                                                               columns, s_size, shift, scale, rules, ACC, OPERAND, True, HEADS, BM, BD)
     add_part(of_queries, k, changes, batch, last_head, last, BM, BD, ACC)
     described(grad_key, batches, key_heads, s_size, dk_strides, BN, BD).store([batch, key_head, first_column, 0], (of_keys * scale.to(ACC)).to(OPERAND).reshape(1, 1, BN, BD))
     described(grad_value, batches, key_heads, s_size, dv_strides, BN, BD).store([batch, key_head, first_column, 0], of_values.to(OPERAND).reshape(1, 1, BN, BD))
