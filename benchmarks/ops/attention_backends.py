@@ -2,7 +2,7 @@
 
     python benchmarks/ops/attention_backends.py [--problems 128,128c,64,64c,256,256c] [--seconds 1.5] [--forward 128x128x8x3,...] [--check]
 
-fp16, 4 x 32 heads of 4096 tokens. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
+fp16, 32 heads of 16384 tokens in batches of sequences of 4096 or --length. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
 without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all launches; in one pass and in two, the same variants) are
 measured in turns with cuDNN and flash attention, with a cold L2 cache. A line has the median time, TFLOP/s, and the speed in relation to the best backend.
 """
@@ -122,7 +122,7 @@ def forward_calls(q, k, v, rules, tiles):
 
 def backward_calls(operands, rules, tiles):
     """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of the kernel of one pass, or `KEYS/QUERIES` of both kernels of two passes."""
-    names = ("copied_backward_tiles", "one_pass_tiles", "COPIED_GRADIENT_WIDTHS", "in_one_pass")
+    names = ("copied_backward_tiles", "COPIED_GRADIENT_WIDTHS", "DETERMINISTIC_GRADIENT_WIDTHS", "in_one_pass")
 
     def with_changes(**changes):
 
@@ -138,22 +138,21 @@ def backward_calls(operands, rules, tiles):
 
         return call
 
-    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128), "in_one_pass": lambda: one_pass}
+    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128, 256), "DETERMINISTIC_GRADIENT_WIDTHS": (64, 128, 256), "in_one_pass": lambda: one_pass}
     found = {
         "operator": with_changes(), "operator, pointers": with_changes(COPIED_GRADIENT_WIDTHS=()), "operator, two passes": with_changes(**copied(False)),
         "operator, one pass": with_changes(**copied(True))
     }
     for text in tiles:
         cut = [Tiles(*map(int, one.split("x"))) for one in text.split("/")]
-        chosen = {"one_pass_tiles": lambda *_, cut=cut: cut[0]} if len(cut) == 1 else {"copied_backward_tiles": lambda *_, cut=cut: cut}
-        found[f"operator {text}"] = with_changes(**copied(len(cut) == 1), **chosen)
+        found[f"operator {text}"] = with_changes(**copied(len(cut) == 1), copied_backward_tiles=lambda *_, cut=cut: (cut + [None])[:2])
     return found
 
 
-def measure(problem, tiles, backward_tiles, seconds):
+def measure(problem, tiles, backward_tiles, length, seconds):
     dim, causal = int(problem.rstrip("c")), problem.endswith("c")
     generator = torch.Generator("cuda").manual_seed(0)
-    q, k, v, g = (torch.randn(4, 32, 4096, dim, dtype=torch.float16, device="cuda", generator=generator) for _ in range(4))
+    q, k, v, g = (torch.randn(16384 // length, 32, length, dim, dtype=torch.float16, device="cuda", generator=generator) for _ in range(4))
     rules = Rules(right=0 if causal else None)
     out, lse, grads = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda"), [torch.empty_like(q) for _ in range(3)]
     attention.attend(out, lse, q, k, v, None, dim**-0.5, rules)
@@ -181,7 +180,7 @@ def measure(problem, tiles, backward_tiles, seconds):
             forward[name] = silent
         except Exception as error:
             print(f"  {name}: {str(error).splitlines()[0][:120]}")
-    flop = 4 * 4 * 32 * 4096**2 * dim / (2 if causal else 1)
+    flop = 4 * 16384 * 32 * length * dim / (2 if causal else 1)
     for label, calls, factor in (("forward", forward, 1), ("backward", backward, 2.5)):
         ready = {}
         for name, call in calls.items():
@@ -194,7 +193,7 @@ def measure(problem, tiles, backward_tiles, seconds):
         times = dict(zip(ready, medians(list(ready.values()), seconds)))
         best = min((times[name] for name in BACKENDS if name in times), default=float("nan"))
         for name, ms in sorted(times.items(), key=lambda pair: pair[1]):
-            print(f"  {label:8} d={problem:5} {name:28} {ms * 1000:9.1f} us {factor * flop / ms / 1e9:7.1f} TFLOP/s  {best / ms:6.3f}x", flush=True)
+            print(f"  {label:8} d={problem:5} {name:30} {ms * 1000:9.1f} us {factor * flop / ms / 1e9:7.1f} TFLOP/s  {best / ms:6.3f}x", flush=True)
 
 
 def main():
@@ -202,6 +201,7 @@ def main():
     parser.add_argument("--problems", default="128,128c,64,64c,256,256c")
     parser.add_argument("--forward", default="", help="further tiles, queries x keys x warps x stages, separated by commas")
     parser.add_argument("--backward", default="", help="the same for gradients through descriptors: of the kernel of one pass, or of the two kernels: of keys and values, `/`, of queries")
+    parser.add_argument("--length", type=int, default=4096, help="tokens of a sequence, a divisor of 16384")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each of forward and backward of a problem")
     parser.add_argument("--check", action="store_true", help="only compare with float64")
     options = parser.parse_args()
@@ -209,7 +209,7 @@ def main():
     if not check() or options.check:
         return
     for problem in options.problems.split(","):
-        measure(problem, *([text for text in of.split(",") if text] for of in (options.forward, options.backward)), options.seconds)
+        measure(problem, *([text for text in of.split(",") if text] for of in (options.forward, options.backward)), options.length, options.seconds)
 
 
 if __name__ == "__main__":
