@@ -7,10 +7,11 @@
 //
 //  - Base and strides are known to be multiples of 16 bytes. Promises by the author do
 //    not count: a broken promise does no harm with pointers.
-//  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all (less
+//  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all
+//  (less
 //    is not worth the engine's latency), or 128 where a loop with `warp_specialize` loads them: the
-//    engine copies them ahead, with the blocks of the products. A size between the outermost and the
-//    last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
+//    engine copies them ahead, with the blocks of the products. A size between the outermost and
+//    the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
 //  - The last coordinate of every access is known to be a multiple of 16 bytes: the engine faults
 //    on others. Stores begin at no negative coordinate, as far as is known: the
 //    coordinate is not negative if nothing wraps, or it is computed from the program's index.

@@ -119,9 +119,9 @@ bool Stores::groupsStoreAlone() const {
   return its && llvm::all_of(stores, [&](Operation *store) {
            auto made = store->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>();
            bool alone = made && made.getNumber() && *made.getNumber() < plans.size() &&
-                        llvm::all_of(made->getUsers(), [&](Operation *user) {
-                          return llvm::is_contained(stores, user);
-                        });
+                        llvm::all_of(
+                            made->getUsers(),
+                            [&](Operation *user) { return llvm::is_contained(stores, user); });
            return alone && chunkOf(typeOf(store), options.numWarps) == its;
          });
 }
@@ -139,9 +139,8 @@ bool Stores::find(llvm::function_ref<bool(Operation *)> mayMeetAgain) {
   if (inLoop == stores.end())
     return false;
   ngpu::BufferType type = bufferOf(*inLoop);
-  if (llvm::any_of(stores, [&](Operation *store) {
-        return isInLoop(store) && bufferOf(store) != type;
-      }))
+  if (llvm::any_of(stores,
+                   [&](Operation *store) { return isInLoop(store) && bufferOf(store) != type; }))
     return false;
   // Behind the loops the buffer's bytes are others' again.
   llvm::erase_if(stores, [&](Operation *store) { return bufferOf(store) != type; });

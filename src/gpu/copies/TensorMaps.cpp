@@ -191,9 +191,8 @@ public:
       if (made.getNumber())
         tensors[*made.getNumber()] = tensorOf(made.getResult());
     });
-    bool overlapped = overlapStores(kernel, options, plans, [&](Operation *store) {
-      return mayMeetAgain(store);
-    });
+    bool overlapped = overlapStores(kernel, options, plans,
+                                    [&](Operation *store) { return mayMeetAgain(store); });
     SmallVector<Operation *> accesses;
     kernel.walk([&](Operation *op) {
       if (auto mapped = dyn_cast<tile::DescMappedOp>(op)) {

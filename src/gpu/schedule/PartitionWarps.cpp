@@ -152,6 +152,7 @@ private:
   bool isFasterDivided(scf::ForOp loop) const;
   bool isDividedUnasked();
   const char *whyNoKernel();
+  const char *whyNotAhead(tile::DescLoadOp load) const;
   const char *consider(scf::ForOp loop);
   void findStreams(Candidate &one) const;
   bool mayRunAhead(Operation *load, Value memory) const;
@@ -257,17 +258,26 @@ bool Partition::mayRunAhead(Operation *load, Value memory) const {
   });
 }
 
+/// Why `load` cannot be copied by other warps than those that compute; null: it can.
+const char *Partition::whyNotAhead(tile::DescLoadOp load) const {
+  // Who loads through pointers has not promised that arguments do not overlap.
+  bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
+  if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
+    return "a store before its loads may be to the same tensor";
+  CopySlice slice([&](tile::LoadOp other) { return mayRunAhead(other, Value()); });
+  if (!slice.addControl(load) ||
+      !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
+    return "the blocks that it loads depend on what the kernel computes with tensors";
+  return nullptr;
+}
+
 /// Takes the loop, or says why not. Null as well when it is not about loads of blocks.
 const char *Partition::consider(scf::ForOp loop) {
   Candidate one{loop};
   one.slots = slotsOf(loop);
-  for (auto load : loop.getBody()->getOps<tile::DescLoadOp>())
-    one.loads.push_back(load);
   auto feeds = [&](tile::DescLoadOp load) { return feedsDot(load, loop.getBody()); };
-  if (llvm::none_of(one.loads, feeds))
+  if (llvm::none_of(loop.getBody()->getOps<tile::DescLoadOp>(), feeds))
     return "no load of a descriptor in it feeds a product";
-  if (findProductPair(loop)) // other blocks would be read when a channel is given back
-    llvm::erase_if(one.loads, [&](tile::DescLoadOp load) { return !feeds(load); });
   auto isBlock = [](tile::LoadOp load) { // not numbers of rows or columns, as log-sum-exps
     auto type = dyn_cast<RankedTensorType>(load.getType());
     return type && type.getRank() > 1;
@@ -284,15 +294,14 @@ const char *Partition::consider(scf::ForOp loop) {
   loop.getBody()->walk([&](scf::ForOp) { inner = true; });
   if (inner)
     return "there is a loop in it";
-  CopySlice slice([&](tile::LoadOp load) { return mayRunAhead(load, Value()); });
-  for (tile::DescLoadOp load : one.loads) {
-    // Who loads through pointers has not promised that arguments do not overlap.
-    bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
-    if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
-      return "a store before its loads may be to the same tensor";
-    if (!slice.addControl(load) ||
-        !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
-      return "the blocks that it loads depend on what the kernel computes with tensors";
+  bool isPair = findProductPair(loop).has_value();
+  for (auto load : loop.getBody()->getOps<tile::DescLoadOp>()) {
+    const char *reason = whyNotAhead(load);
+    if (feeds(load) && reason)
+      return reason;
+    // Other blocks come through slots as well where those are held to the end of the iteration.
+    if (feeds(load) || (!isPair && !reason))
+      one.loads.push_back(load);
   }
   findStreams(one);
   candidates.push_back(std::move(one));

@@ -3,9 +3,9 @@
 //     s = k q;  w = f(s);  dp = v g;  dv += w g;  ds = h(w, dp);  dk += ds q;  dq = ds k
 //
 // Each product starts as early as its operands allow and is waited for where its result is needed:
-// dp runs under f, dv under h, dk under the copy of ds to shared memory. The last one, where it only
-// adds to an accumulator, ends in the next iteration: then dk also runs under the barrier at the
-// border of two iterations.
+// dp runs under f, dv under h, dk under the copy of ds to shared memory. The last one, where it
+// only adds to an accumulator, ends in the next iteration: then dk also runs under the barrier at
+// the border of two iterations.
 #pragma once
 #include "ir/ngpu/Dialect.h"
 
@@ -21,9 +21,10 @@ struct ProductsInFlight {
 };
 
 /// Issues the three or more wgmma products directly in the body of `loop` asynchronously and
-/// inserts the waits. Products end in the order in which they are issued, so the wait for one leaves
-/// those in flight that are issued behind it. `registers`: of a thread. A product whose result would
-/// not fit beside the others in flight starts behind the last use of the result of one of them.
+/// inserts the waits. Products end in the order in which they are issued, so the wait for one
+/// leaves those in flight that are issued behind it. `registers`: of a thread. A product whose
+/// result would not fit beside the others in flight starts behind the last use of the result of one
+/// of them.
 ///
 /// Does nothing and returns nothing when the body stores to buffers that exist before it, or when
 /// products are nested or of other units. Buffers that the body makes live until the product that

@@ -11,8 +11,7 @@ namespace nereid::test {
 
 bool CopyEngine::knows(StringRef text) {
   for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "cp.async.bulk.",
-                         "cp.reduce.async.bulk.", "setmaxnreg",
-                         "prefetch.tensormap"})
+                         "cp.reduce.async.bulk.", "setmaxnreg", "prefetch.tensormap"})
     if (text.starts_with(name))
       return true;
   return false;

@@ -300,7 +300,8 @@ TEST(ProductsInFlight, ReadingTheLastSlotTooEarlyIsFound) {
     bool first = true;
     kernel.walk([&](ngpu::WgmmaWaitOp wait) {
       if (std::exchange(first, false))
-        wait.setPending(5); // the product of the iteration before is in flight when its slot is released
+        wait.setPending(
+            5); // the product of the iteration before is in flight when its slot is released
     });
   });
   EXPECT_NE(outcome.error.find("product in flight reads"), std::string::npos) << outcome.error;

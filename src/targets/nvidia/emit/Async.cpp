@@ -267,9 +267,8 @@ template <typename Each> void forColumns(Emitter &e, ngpu::TmaStoreOp op, Each e
   llvm::Value *group = groupOf(e);
   Values coords = scalars(e, op.getCoords());
   coords.back() = e.b.CreateAdd(coords.back(), e.b.CreateMul(group, e.i32(columns)));
-  forBoxes(e, box,
-           e.b.CreateAdd(addressOf(e, op.getBuffer()), e.b.CreateMul(group, e.i32(second))), coords,
-           each);
+  forBoxes(e, box, e.b.CreateAdd(addressOf(e, op.getBuffer()), e.b.CreateMul(group, e.i32(second))),
+           coords, each);
 }
 
 void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {

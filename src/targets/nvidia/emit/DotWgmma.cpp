@@ -310,7 +310,8 @@ private:
     WgmmaDescriptor b = *sharedB->block(tile.column, tile.columns, k, kCount);
     std::string &text = code.text;
     // Computed here and not before the loop: sums of a base and a constant would take registers.
-    auto describe = [&](llvm::StringRef name, SharedOperand &operand, const WgmmaDescriptor &block) {
+    auto describe = [&](llvm::StringRef name, SharedOperand &operand,
+                        const WgmmaDescriptor &block) {
       text += "add.s64 " + name.str() + ", " + code.operand(operand.baseOf(block), 'l') + ", " +
               std::to_string(block.start / 16) + ";\n";
     };
