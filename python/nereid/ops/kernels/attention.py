@@ -9,7 +9,7 @@ the bias and the slopes are added. p is the number of the query, with END plus t
 -slope * |p - key| (Press et al. 2022, "Train short, test long").
 
 A query that sees no key has the result 0, and `empty` as its log-sum-exp. Gradients: the scores are computed again from the log-sum-exp (Dao et al. 2022,
-"FlashAttention"). Every location of a gradient is written by one program, so results do not depend on their order.
+"FlashAttention"). Every location of a gradient is written by one program, so results do not depend on their order; except where all gradients are computed in one pass (`backward_copied`).
 """
 
 import nereid
