@@ -122,7 +122,7 @@ def forward_calls(q, k, v, rules, tiles):
 
 def backward_calls(operands, rules, tiles):
     """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of the kernel of one pass, or `KEYS/QUERIES` of both kernels of two passes."""
-    names = ("copied_backward_tiles", "COPIED_GRADIENT_WIDTHS", "DETERMINISTIC_GRADIENT_WIDTHS", "in_one_pass")
+    names = ("copied_backward_tiles", "COPIED_GRADIENT_WIDTHS", "in_one_pass")
 
     def with_changes(**changes):
 
@@ -138,7 +138,7 @@ def backward_calls(operands, rules, tiles):
 
         return call
 
-    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128, 256), "DETERMINISTIC_GRADIENT_WIDTHS": (64, 128, 256), "in_one_pass": lambda: one_pass}
+    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128, 256), "in_one_pass": lambda width: one_pass}
     found = {
         "operator": with_changes(), "operator, pointers": with_changes(COPIED_GRADIENT_WIDTHS=()), "operator, two passes": with_changes(**copied(False)),
         "operator, one pass": with_changes(**copied(True))

@@ -43,7 +43,6 @@ def expected(q, k, v, g, scale, rules):
 def copied(monkeypatch):
     """CPUs take the kernels through descriptors, with small tiles."""
     monkeypatch.setattr(attention, "can_copy", lambda *_: True)
-    monkeypatch.setattr(attention, "DETERMINISTIC_GRADIENT_WIDTHS", (64, ))
     monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
     monkeypatch.setattr(attention, "forward_tiles", lambda *_: Tiles(32, 16))
     monkeypatch.setattr(attention, "copied_backward_tiles", lambda *_: (Tiles(16, 32), Tiles(32, 16)))
@@ -119,8 +118,7 @@ def test_code(size, causal, deterministic, compiled, tmp_path, monkeypatch):
     rules = Rules(right=0 if causal else None)
     attention.attend(q, sums, q, k, k, None, 0.1, rules)
     attention.differentiate([q, k, k], q, q, k, k, None, q, sums, 0.1, rules)
-    widths = attention.DETERMINISTIC_GRADIENT_WIDTHS if deterministic else attention.COPIED_GRADIENT_WIDTHS
-    names = ["backward_key", "backward_query"] if size not in widths else ["backward_copied", "backward_query_copied" if deterministic else "scaled_gradient"]
+    names = ["backward_copied", "backward_query_copied" if deterministic or size == 256 else "scaled_gradient"]
     assert list(compiled) == ["forward", "correlation", *names]
     for name in ("forward", *names):
         asm = compiled[name]

@@ -24,8 +24,8 @@ class Tiles:
 
 #: Sizes of heads with which blocks of tensor descriptors are faster (docs/ops-attention.md).
 COPIED_WIDTHS = (64, 128, 256)
-#: The same for gradients in one pass and, with `torch.use_deterministic_algorithms`, in two.
-COPIED_GRADIENT_WIDTHS, DETERMINISTIC_GRADIENT_WIDTHS = (64, 128), (128, )
+#: The same for gradients, and those of them with which one pass is faster than two.
+COPIED_GRADIENT_WIDTHS, ONE_PASS_WIDTHS = (64, 128, 256), (64, 128)
 #: By how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py) in kernels that leave out multiplications by 1.
 THRESHOLD = 8
 
@@ -78,16 +78,14 @@ def backward_tiles(device, dtype, queries, keys, width):
 def copied_backward_tiles(width, one_pass):
     """As `backward_tiles`, of the kernels through tensor descriptors; in one pass the first one computes all gradients. With heads of 128 a thread holds 128 registers of sums, 32 each of two products
     in flight, and 16 of an operand; with heads of 64 and twice as many queries 64, twice 64, and 32."""
-    if width <= 64 and one_pass:
-        return Tiles(128, 128, 8, 2), None
-    if width <= 128:
-        return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
-    return Tiles(32, 64, 8, 2), Tiles(64, 32, 8, 2)
+    if one_pass:
+        return Tiles(128 if width <= 64 else 64 if width <= 128 else 32, 128 if width <= 128 else 64, 8, 2), None
+    return (Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)) if width <= 128 else (Tiles(64, 64, 8, 2), ) * 2
 
 
-def in_one_pass():
+def in_one_pass(width):
     """Whether one kernel computes all gradients: those of queries are then sums that programs add in no fixed order, which `torch.use_deterministic_algorithms` forbids."""
-    return not torch.are_deterministic_algorithms_enabled()
+    return width in ONE_PASS_WIDTHS and not torch.are_deterministic_algorithms_enabled()
 
 
 def head_width(device, size):
@@ -206,9 +204,7 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     by_keys, by_queries = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
     scales = bias is None and grad_bias is None and rules.cap is None and rules.slopes is None and scale > 0
-    one_pass = in_one_pass()
-    widths = COPIED_GRADIENT_WIDTHS if one_pass else DETERMINISTIC_GRADIENT_WIDTHS
-    copied = ragged is None and scales and query.shape[3] in widths and can_copy(device, query, key, value, gradient, *grads)
+    copied = ragged is None and scales and query.shape[3] in COPIED_GRADIENT_WIDTHS and can_copy(device, query, key, value, gradient, *grads)
     common = computation(query, device)
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
@@ -216,7 +212,7 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     sums = of_queries = None
     if copied:
         sums, delta = (torch.empty(*query.shape[:2], cdiv(length, 16) * 16, dtype=torch.float32, device=device) for _ in range(2))  # rows that the copy engine can load
-        if one_pass:
+        if in_one_pass(query.shape[3]):
             of_queries = torch.empty(query.shape, dtype=torch.float32, device=device)
     else:
         delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
