@@ -2,8 +2,8 @@
 
     python benchmarks/ops/attention_backends.py [--problems 128,128c,64,64c,256,256c] [--seconds 1.5] [--forward 128x128x8x3,...] [--check]
 
-fp16, 4 x 32 heads of 4096 tokens. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
-without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all three launches, the same variants) are
+fp16, 32 heads of 16384 tokens in batches of sequences of 4096 or --length. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
+without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all launches; in one pass and in two, the same variants) are
 measured in turns with cuDNN and flash attention, with a cold L2 cache. A line has the median time, TFLOP/s, and the speed in relation to the best backend.
 """
 
@@ -58,14 +58,17 @@ def check():
                 rules = Rules(right=0 if causal else None, end=end)
                 attention.attend(out, lse, q, k, v, None, dim**-0.5, rules, float("-inf"))
                 attention.differentiate(grads, g, q, k, v, None, out, lse, dim**-0.5, rules)
-                backward_calls((others, g, q, k, v, None, out, lse, dim**-0.5), rules, [])["operator, descriptors"]()
+                calls = backward_calls((others, g, q, k, v, None, out, lse, dim**-0.5), rules, [])
+                calls["operator, two passes"]()
+                others += [torch.full_like(x, float("nan")) for x in (q, k, v)]
+                backward_calls((others[3:], g, q, k, v, None, out, lse, dim**-0.5), rules, [])["operator, one pass"]()
                 want = expected(q, k, v, g, dim**-0.5, causal, end)
                 errors = []
-                for got, right in zip((out, lse, *grads, *others), (*want, *want[2:])):
+                for got, right in zip((out, lse, *grads, *others), (*want, *want[2:], *want[2:])):
                     finite = torch.isfinite(right)
                     same = torch.equal(got.double()[~finite], right[~finite])
                     errors.append(float(((got.double() - right)[finite].norm() / right[finite].norm()).nan_to_num(float("inf"))) if same else float("inf"))
-                limits = (bound, 1e-4, *[4 * bound * (4 if size > 1 else 1)] * 6)
+                limits = (bound, 1e-4, *[4 * bound * (4 if size > 1 else 1)] * 9)
                 if any(error > limit for error, limit in zip(errors, limits)):
                     good = False
                     print(f"WRONG d={dim} {dtype} {heads}/{key_heads} heads, {length}x{keys}, causal {causal}, end {end}, x{size}: {errors}", flush=True)
@@ -118,26 +121,38 @@ def forward_calls(q, k, v, rules, tiles):
 
 
 def backward_calls(operands, rules, tiles):
-    """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of both kernels, `KEYS/QUERIES`."""
-    chosen, widths = attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS
+    """{name: the launches of the gradients}. operands: of `attention.differentiate`. tiles: of the kernel of one pass, or `KEYS/QUERIES` of both kernels of two passes."""
+    names = ("copied_backward_tiles", "COPIED_GRADIENT_WIDTHS", "in_one_pass")
 
-    def call(pair=None, copied=widths):
-        attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS = (lambda *_: pair) if pair else chosen, copied
-        try:
-            attention.differentiate(*operands, rules)
-        finally:
-            attention.copied_backward_tiles, attention.COPIED_GRADIENT_WIDTHS = chosen, widths
+    def with_changes(**changes):
 
-    found = {"operator": call, "operator, pointers": lambda: call(copied=()), "operator, descriptors": lambda: call(copied=(64, 128))}
+        def call():
+            before = {name: getattr(attention, name) for name in names}
+            for name, value in changes.items():
+                setattr(attention, name, value)
+            try:
+                attention.differentiate(*operands, rules)
+            finally:
+                for name, value in before.items():
+                    setattr(attention, name, value)
+
+        return call
+
+    copied = lambda one_pass: {"COPIED_GRADIENT_WIDTHS": (64, 128, 256), "in_one_pass": lambda width: one_pass}
+    found = {
+        "operator": with_changes(), "operator, pointers": with_changes(COPIED_GRADIENT_WIDTHS=()), "operator, two passes": with_changes(**copied(False)),
+        "operator, one pass": with_changes(**copied(True))
+    }
     for text in tiles:
-        found[f"operator {text}"] = lambda pair=[Tiles(*map(int, one.split("x"))) for one in text.split("/")]: call(pair, (64, 128))
+        cut = [Tiles(*map(int, one.split("x"))) for one in text.split("/")]
+        found[f"operator {text}"] = with_changes(**copied(len(cut) == 1), copied_backward_tiles=lambda *_, cut=cut: (cut + [None])[:2])
     return found
 
 
-def measure(problem, tiles, backward_tiles, seconds):
+def measure(problem, tiles, backward_tiles, length, seconds):
     dim, causal = int(problem.rstrip("c")), problem.endswith("c")
     generator = torch.Generator("cuda").manual_seed(0)
-    q, k, v, g = (torch.randn(4, 32, 4096, dim, dtype=torch.float16, device="cuda", generator=generator) for _ in range(4))
+    q, k, v, g = (torch.randn(16384 // length, 32, length, dim, dtype=torch.float16, device="cuda", generator=generator) for _ in range(4))
     rules = Rules(right=0 if causal else None)
     out, lse, grads = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda"), [torch.empty_like(q) for _ in range(3)]
     attention.attend(out, lse, q, k, v, None, dim**-0.5, rules)
@@ -165,7 +180,7 @@ def measure(problem, tiles, backward_tiles, seconds):
             forward[name] = silent
         except Exception as error:
             print(f"  {name}: {str(error).splitlines()[0][:120]}")
-    flop = 4 * 4 * 32 * 4096**2 * dim / (2 if causal else 1)
+    flop = 4 * 16384 * 32 * length * dim / (2 if causal else 1)
     for label, calls, factor in (("forward", forward, 1), ("backward", backward, 2.5)):
         ready = {}
         for name, call in calls.items():
@@ -178,14 +193,15 @@ def measure(problem, tiles, backward_tiles, seconds):
         times = dict(zip(ready, medians(list(ready.values()), seconds)))
         best = min((times[name] for name in BACKENDS if name in times), default=float("nan"))
         for name, ms in sorted(times.items(), key=lambda pair: pair[1]):
-            print(f"  {label:8} d={problem:5} {name:28} {ms * 1000:9.1f} us {factor * flop / ms / 1e9:7.1f} TFLOP/s  {best / ms:6.3f}x", flush=True)
+            print(f"  {label:8} d={problem:5} {name:30} {ms * 1000:9.1f} us {factor * flop / ms / 1e9:7.1f} TFLOP/s  {best / ms:6.3f}x", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", default="128,128c,64,64c,256,256c")
     parser.add_argument("--forward", default="", help="further tiles, queries x keys x warps x stages, separated by commas")
-    parser.add_argument("--backward", default="", help="the same for the two kernels of gradients through descriptors: of keys and values, `/`, of queries")
+    parser.add_argument("--backward", default="", help="the same for gradients through descriptors: of the kernel of one pass, or of the two kernels: of keys and values, `/`, of queries")
+    parser.add_argument("--length", type=int, default=4096, help="tokens of a sequence, a divisor of 16384")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each of forward and backward of a problem")
     parser.add_argument("--check", action="store_true", help="only compare with float64")
     options = parser.parse_args()
@@ -193,7 +209,7 @@ def main():
     if not check() or options.check:
         return
     for problem in options.problems.split(","):
-        measure(problem, *([text for text in of.split(",") if text] for of in (options.forward, options.backward)), options.seconds)
+        measure(problem, *([text for text in of.split(",") if text] for of in (options.forward, options.backward)), options.length, options.seconds)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@
 //
 //  - Base and strides are known to be multiples of 16 bytes. Promises by the author do
 //    not count: a broken promise does no harm with pointers.
-//  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all (the
-//    period of the engine's swizzle; less is not worth its latency). A size between the outermost
-//    and the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
+//  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all
+//  (less
+//    is not worth the engine's latency), or 128 where a loop with `warp_specialize` loads them: the
+//    engine copies them ahead, with the blocks of the products. A size between the outermost and
+//    the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
 //  - The last coordinate of every access is known to be a multiple of 16 bytes: the engine faults
 //    on others. Stores begin at no negative coordinate, as far as is known: the
 //    coordinate is not negative if nothing wraps, or it is computed from the program's index.
@@ -37,10 +39,9 @@ namespace nereid::transforms {
 namespace {
 using namespace nereid::tile;
 
-constexpr int64_t leastRowBytes = 32, leastBlockBytes = 1024, maxBox = 256;
-} // namespace
+constexpr int64_t leastRowBytes = 32, leastBlockBytes = 1024, leastAheadBytes = 128, maxBox = 256;
 
-bool blocksFit(DescType type) {
+bool blocksFit(DescType type, int64_t leastBytes) {
   int64_t size = sizeInBytes(type.getElementType());
   bool powersOfTwo =
       llvm::all_of(type.getShape(), [](int64_t n) { return llvm::isPowerOf2_64(n); });
@@ -48,7 +49,22 @@ bool blocksFit(DescType type) {
   bool within = llvm::all_of(type.getShape().drop_back().drop_front(type.getRank() > 1),
                              [](int64_t n) { return n <= maxBox; });
   return powersOfTwo && within && !padsBytes && type.getShape().back() * size >= leastRowBytes &&
-         type.getBlockType().getNumElements() * size >= leastBlockBytes;
+         type.getBlockType().getNumElements() * size >= leastBytes;
+}
+
+/// Are all accesses loads in loops whose copies the author gives to warps of their own?
+bool isCopiedAhead(MakeDescriptorOp desc) {
+  return llvm::all_of(desc->getUsers(), [](Operation *user) {
+    Operation *loop = isa<DescLoadOp>(user) ? user->getParentOfType<scf::ForOp>() : nullptr;
+    while (loop && !loop->hasAttr("tile.warp_specialize"))
+      loop = loop->getParentOfType<scf::ForOp>();
+    return loop || isa<DescShapeOp, DescStrideOp>(user);
+  });
+}
+} // namespace
+
+bool blocksFit(DescType type) {
+  return blocksFit(type, leastBlockBytes);
 }
 
 namespace {
@@ -94,7 +110,7 @@ struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensor
     SmallVector<MakeDescriptorOp> candidates;
     getOperation()->walk([&](MakeDescriptorOp op) {
       auto type = cast<DescType>(op.getType());
-      if (blocksFit(type) &&
+      if (blocksFit(type, isCopiedAhead(op) ? leastAheadBytes : leastBlockBytes) &&
           llvm::all_of(op->getOperands(), [](Value v) { return launchNumber(v).has_value(); }) &&
           llvm::all_of(op->getUsers(), [&](Operation *user) { return isServed(user, type); }))
         candidates.push_back(op);

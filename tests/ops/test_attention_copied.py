@@ -2,8 +2,10 @@
 is divided between warps that copy and warps that compute."""
 
 import importlib.util
+import os
 import pathlib
 import re
+import struct
 import subprocess
 
 import nereid.language as tl
@@ -43,13 +45,12 @@ def expected(q, k, v, g, scale, rules):
 def copied(monkeypatch):
     """CPUs take the kernels through descriptors, with small tiles."""
     monkeypatch.setattr(attention, "can_copy", lambda *_: True)
-    monkeypatch.setattr(attention, "COPIED_GRADIENT_WIDTHS", (64, ))
     monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
     monkeypatch.setattr(attention, "forward_tiles", lambda *_: Tiles(32, 16))
     monkeypatch.setattr(attention, "copied_backward_tiles", lambda *_: (Tiles(16, 32), Tiles(32, 16)))
 
 
-@pytest.mark.parametrize("threshold", [0, 8])
+@pytest.mark.parametrize("threshold, deterministic", [(0, False), (8, True)])
 @pytest.mark.parametrize("heads, key_heads, length, keys, rules, size", [
     (2, 2, 64, 64, Rules(), 1),
     (2, 1, 64, 96, Rules(right=0, end=True), 1),
@@ -60,7 +61,7 @@ def copied(monkeypatch):
     (2, 2, 90, 77, Rules(left=9), 30),
     (1, 1, 33, 17, Rules(), 1),
 ], ids=str)
-def test_numbers(heads, key_heads, length, keys, rules, size, threshold, copied, monkeypatch):
+def test_numbers(heads, key_heads, length, keys, rules, size, threshold, deterministic, copied, monkeypatch):
     """Lengths that divide by no tile, fewer heads of keys, masks with rows that see nothing, large scores, references that grow by less and by more than the threshold."""
     launched, original = [], attention.launch
 
@@ -77,8 +78,9 @@ def test_numbers(heads, key_heads, length, keys, rules, size, threshold, copied,
     k *= torch.linspace(0.2, 2, keys)[:, None].half()
     out, lse, grads = torch.full_like(q, float("nan")), torch.full(q.shape[:3], float("nan")), [torch.full_like(x, float("nan")) for x in (q, k, v)]
     attention.attend(out, lse, q, k, v, None, 0.125, rules, float("-inf"))
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
     attention.differentiate(grads, g, q, k, v, None, out, lse, 0.125, rules)
-    assert launched == ["forward", "correlation", "backward_key_copied", "backward_query_copied"]
+    assert launched == ["forward", "correlation", "backward_copied", "backward_query_copied" if deterministic else "scaled_gradient"]
     for got, want, bound in zip((out, lse, *grads), expected(q, k, v, g, 0.125, rules), (1e-3, 1e-5, 4e-3, 4e-3, 2e-3)):
         finite = torch.isfinite(want)
         assert torch.equal(got.double()[~finite], want[~finite])
@@ -110,15 +112,15 @@ def compiled(monkeypatch):
 
 
 @pytest.mark.skipif(not PTXAS, reason="assembles with ptxas, which requirements-dev.txt installs")
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal, deterministic", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("size", [64, 128, 256])
-def test_code(size, causal, compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(attention, "COPIED_GRADIENT_WIDTHS", (64, 128))
+def test_code(size, causal, deterministic, compiled, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
     q, k, sums = torch.empty(2, 8, 1000, size, dtype=torch.float16), torch.empty(2, 2, 1000, size, dtype=torch.float16), torch.empty(2, 8, 1000)
     rules = Rules(right=0 if causal else None)
     attention.attend(q, sums, q, k, k, None, 0.1, rules)
     attention.differentiate([q, k, k], q, q, k, k, None, q, sums, 0.1, rules)
-    names = ["backward_key_copied", "backward_query_copied"] if size <= 128 else ["backward_key", "backward_query"]
+    names = ["backward_copied", "backward_query_copied" if deterministic or size == 256 else "scaled_gradient"]
     assert list(compiled) == ["forward", "correlation", *names]
     for name in ("forward", *names):
         asm = compiled[name]
@@ -130,6 +132,67 @@ def test_code(size, causal, compiled, tmp_path, monkeypatch):
         (tmp_path / "kernel.ptx").write_text(asm["ptx"])
         log = subprocess.run([PTXAS, "-v", "-arch=sm_90a", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stderr
         assert int(re.search(r"(\d+) bytes spill stores", log).group(1)) <= 128 and not re.search("C75|Potential|warning", log), (name, log)
+
+
+#: `scripts/test.sh` names the program, and then it has to be there.
+NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
+TOOL = pathlib.Path(NAMED or pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate")
+
+
+def leaves(name, value):
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from leaves(f"{name}[{i}]", item)
+    elif value is not None:
+        yield name, value
+
+
+@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="the simulator is not built")
+@pytest.mark.parametrize("size, causal, one_pass", [(64, False, True), (128, True, True), (128, False, False), (256, True, False)])
+def test_numbers_on_simulated_threads(size, causal, one_pass, monkeypatch, tmp_path):
+    """The code for sm_90 with its tiles, on simulated threads and a simulated copy engine (tests/unit/nvidia/Simulate.cpp): two heads of queries for one of keys, lengths that divide by no tile."""
+    original, launched = attention.launch, []
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
+        if "copied" not in kernel.__name__:
+            return original(kernel, grid, device, arguments, constants, integers, divisible, **options)
+        kinds = {name: _launch._type(value, integers.get(name, "i64")) for name, value in arguments.items()}
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        with monkeypatch.context() as patch:
+            patch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+            asm = _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm
+        assert "ngpu.warp_specialize" in asm["gpu"]
+        (tmp_path / "kernel.mlir").write_text(asm["tile"])
+        words, files = [], {}
+        for name, value in (leaf for argument in arguments.items() for leaf in leaves(*argument)):
+            if isinstance(value, torch.Tensor):
+                path = tmp_path / name
+                files[path] = value
+                path.write_bytes(value.view(torch.uint8).numpy().tobytes())
+                words.append(f"{name}={path}:0")
+            else:
+                words.append(f"{name}={struct.unpack('<Q', struct.pack('<d', value))[0] if isinstance(value, float) else int(value) & (1 << 64) - 1}")
+        done = subprocess.run([TOOL, tmp_path / "kernel.mlir", "--tile", f"--warps={options['num_warps']}", f"--stages={options['num_stages']}", f"--grid={grid}", *words],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        for path, value in files.items():
+            value.view(torch.uint8).view(-1).copy_(torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8))
+        launched.append(kernel.__name__)
+
+    monkeypatch.setattr(attention, "launch", launch)
+    monkeypatch.setattr(attention, "can_copy", lambda *_: True)
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: not one_pass)
+    monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
+    generator = torch.Generator().manual_seed(size)
+    random = lambda *shape: torch.randn(1, *shape, size, generator=generator).half()
+    q, k, v, g = random(2, 150), random(1, 140), random(1, 140), random(2, 150)
+    rules = Rules(right=0 if causal else None, end=True)
+    out, lse, *want = expected(q, k, v, g, size**-0.5, rules)
+    grads = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+    attention.differentiate(grads, g, q, k, v, None, out.half(), lse.float(), size**-0.5, rules)
+    assert launched == ["backward_copied"] + ["backward_query_copied"] * (not one_pass)
+    for got, right in zip(grads, want):
+        assert (got.double() - right).norm() <= 1e-3 * right.norm()
 
 
 def test_what_is_copied(monkeypatch):

@@ -9,7 +9,7 @@ import nereid.language as tl
 
 from ._launch import DTYPES, launch
 from ._strided import NARROW, cdiv, step_up
-from .kernels.attention import backward_key, backward_key_copied, backward_query, backward_query_copied, correlation, forward
+from .kernels.attention import backward_copied, backward_key, backward_query, backward_query_copied, correlation, forward, scaled_gradient
 from .products import fp32_precision
 
 
@@ -24,8 +24,8 @@ class Tiles:
 
 #: Sizes of heads with which blocks of tensor descriptors are faster (docs/ops-attention.md).
 COPIED_WIDTHS = (64, 128, 256)
-#: The same for gradients. None yet: these kernels have not been timed. `benchmarks/ops/attention_backends.py` does that with (64, 128).
-COPIED_GRADIENT_WIDTHS = ()
+#: The same for gradients, and those of them with which one pass is faster than two.
+COPIED_GRADIENT_WIDTHS, ONE_PASS_WIDTHS = (64, 128, 256), (64, 128)
 #: By how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py) in kernels that leave out multiplications by 1.
 THRESHOLD = 8
 
@@ -75,9 +75,17 @@ def backward_tiles(device, dtype, queries, keys, width):
     return (Tiles(32, 32, 8 if dtype == torch.float32 else 4, 1), ) * 2
 
 
-def copied_backward_tiles(width):
-    """As `backward_tiles`, of the kernels through tensor descriptors. With heads of 128 a thread holds 128 and 64 registers of sums, three times 32 of scores, and nothing spills."""
-    return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+def copied_backward_tiles(width, one_pass):
+    """As `backward_tiles`, of the kernels through tensor descriptors; in one pass the first one computes all gradients. With heads of 128 a thread holds 128 registers of sums, 32 each of two products
+    in flight, and 16 of an operand; with heads of 64 and twice as many queries 64, twice 64, and 32."""
+    if one_pass:
+        return Tiles(128 if width <= 64 else 64 if width <= 128 else 32, 128 if width <= 128 else 64, 8, 2), None
+    return (Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)) if width <= 128 else (Tiles(64, 64, 8, 2), ) * 2
+
+
+def in_one_pass(width):
+    """Whether one kernel computes all gradients: those of queries are then sums that programs add in no fixed order, which `torch.use_deterministic_algorithms` forbids."""
+    return width in ONE_PASS_WIDTHS and not torch.are_deterministic_algorithms_enabled()
 
 
 def head_width(device, size):
@@ -201,7 +209,13 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
     }
-    delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
+    sums = of_queries = None
+    if copied:
+        sums, delta = (torch.empty(*query.shape[:2], cdiv(length, 16) * 16, dtype=torch.float32, device=device) for _ in range(2))  # rows that the copy engine can load
+        if in_one_pass(query.shape[3]):
+            of_queries = torch.empty(query.shape, dtype=torch.float32, device=device)
+    else:
+        delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
     starts = {"q_starts": ragged and ragged.q_starts, "k_starts": ragged and ragged.k_starts}
     strides = {
         "g_strides": _strides(gradient, ragged), "q_strides": _strides(query, ragged), "k_strides": _strides(key, ragged), "v_strides": _strides(value, ragged),
@@ -209,11 +223,13 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     }
     launch(
         correlation, cdiv(length, by_queries.queries) * batches * heads, device, {
-            "delta": delta, "gradient": gradient, "out": out, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
-            "delta_strides": strides["delta_strides"], "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
+            "delta": delta, "sums": sums, "of_queries": of_queries, "gradient": gradient, "out": out, "logsumexp": logsumexp, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"],
+            "l_size": length, "dv_size": sizes["dv_size"], "heads": heads, "delta_strides": strides["delta_strides"], "lse_strides": strides["lse_strides"],
+            "sums_strides": _strides(sums, ragged, 3), "sq_strides": _strides(of_queries, ragged), "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged),
+            "lg_strides": _strides(lse_gradient, ragged, 3)
         }, {"ACC": common["ACC"], **access, "BM": by_queries.queries, "BV": value_width}, _SIZES, num_warps=4)
     if copied:
-        _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common)
+        _differentiate_copied(grads, gradient, query, key, value, delta, sums, of_queries, scale, rules, common)
         return
     shared = {
         "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, **starts, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), **rules.arguments(), **sizes,
@@ -230,24 +246,30 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
         {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)})
 
 
-def _differentiate_copied(grads, gradient, query, key, value, logsumexp, delta, scale, rules, common):
-    """The gradients through tensor descriptors. delta: see `correlation`; common: of `computation`. Other arguments: as for `differentiate`."""
+def _differentiate_copied(grads, gradient, query, key, value, delta, sums, of_queries, scale, rules, common):
+    """The gradients through tensor descriptors. delta, sums, of_queries: see `correlation`; common: of `computation`. Other arguments: as for `differentiate`."""
     device, width = query.device, query.shape[3]
     sizes, batches = _sizes(query, key, value, None)
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
-    by_keys, by_queries = copied_backward_tiles(width)
     shared = {
-        "gradient": gradient, "query": query, "key": key, "value": value, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), "rules": rules.arguments()["rules"], "l_size": length,
-        "s_size": keys, "batches": batches, "heads": heads, "key_heads": key.shape[1], "g_strides": gradient.stride(), "q_strides": query.stride(), "k_strides": key.stride(),
-        "v_strides": value.stride(), "lse_strides": logsumexp.stride(), "delta_strides": delta.stride()
+        "gradient": gradient, "query": query, "key": key, "value": value, "sums": sums, "delta": delta, "scale": float(scale), "rules": rules.arguments()["rules"], "l_size": length, "s_size": keys,
+        "batches": batches, "heads": heads, "key_heads": key.shape[1], "g_strides": gradient.stride(), "q_strides": query.stride(), "k_strides": key.stride(), "v_strides": value.stride(),
+        "sums_strides": sums.stride(), "delta_strides": delta.stride()
     }
     constants = {"HEADS": heads // key.shape[1], "END": rules.end, "ACC": common["ACC"], "OPERAND": common["OPERAND"], "BD": width}
 
     def run(kernel, programs, cut, own):
-        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, ("g_strides", "q_strides", "k_strides", "v_strides", *own_strides(own)),
+        arguments = shared | own
+        launch(kernel, programs * batches, device, arguments, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, [name for name in arguments if name.endswith("strides")],
                num_warps=cut.warps, num_stages=cut.stages)
 
-    own_strides = lambda own: [name for name in own if name.endswith("strides")]
-    run(backward_key_copied, cdiv(keys, by_keys.keys) * key.shape[1], by_keys,
-        {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()})
-    run(backward_query_copied, cdiv(length, by_queries.queries) * heads, by_queries, {"grad_query": grads[0], "dq_strides": grads[0].stride()})
+    by_keys, by_queries = copied_backward_tiles(width, of_queries is not None)
+    run(backward_copied, cdiv(keys, by_keys.keys) * key.shape[1], by_keys, {
+        "grad_query": of_queries, "grad_key": grads[1], "grad_value": grads[2], "sq_strides": _strides(of_queries, None), "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()
+    })
+    if of_queries is None:
+        run(backward_query_copied, cdiv(length, by_queries.queries) * heads, by_queries, {"grad_query": grads[0], "dq_strides": grads[0].stride()})
+        return
+    launch(scaled_gradient, cdiv(length, 64) * batches * heads, device, {
+        "grad_query": grads[0], "of_queries": of_queries, "scale": float(scale), "l_size": length, "heads": heads, "dq_strides": grads[0].stride(), "sq_strides": of_queries.stride()
+    }, {"BM": 64, "BD": width}, _SIZES, ("dq_strides", "sq_strides"), num_warps=4)

@@ -15,6 +15,22 @@ namespace {
 /// Warps of a group.
 constexpr unsigned groupWarps = 4;
 
+Value valueOf(Operation *store) {
+  return store->getOperand(store->getNumOperands() - 1);
+}
+
+RankedTensorType typeOf(Operation *store) {
+  return cast<RankedTensorType>(valueOf(store).getType());
+}
+
+OperandRange coordsOf(Operation *store) {
+  return store->getOperands().drop_front().drop_back();
+}
+
+ngpu::BufferType bufferOf(Operation *store) {
+  return copyBufferOf(cast<tile::DescType>(store->getOperand(0).getType()));
+}
+
 /// Rows of the chunks that groups have in turn (`chunkedLayout`), when what a group holds of a
 /// block of this type is not held by another group; 0: it is not so.
 int64_t chunkOf(RankedTensorType type, unsigned warps) {
@@ -41,19 +57,43 @@ int64_t chunkOf(RankedTensorType type, unsigned warps) {
   return chunk % 8 ? 0 : chunk;
 }
 
+/// Columns of each group, the first ones of the first group, when what a group holds of a block of
+/// this type are whole columns that no other group holds, and whole boxes; 0: it is not so.
+int64_t columnsOf(RankedTensorType type, unsigned warps) {
+  const layout::LinearLayout &layout = ngpu::layoutOf(type).getLayout();
+  unsigned first = llvm::Log2_32(groupWarps), count = llvm::Log2_32(warps);
+  if (warps <= groupWarps || layout.bits(Axis::Warp) != count ||
+      !llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
+    return 0;
+  int64_t columns = type.getShape().back() / (warps / groupWarps);
+  for (Axis axis : {Axis::Register, Axis::Lane, Axis::Warp})
+    for (unsigned bit = 0; bit < layout.bits(axis); ++bit) {
+      layout::Coords basis = layout.basis(axis, bit);
+      bool ofGroup = axis == Axis::Warp && bit >= first;
+      for (auto [dim, at] : llvm::enumerate(basis)) {
+        bool last = dim + 1 == size_t(type.getRank());
+        if (ofGroup ? at != (last ? columns << (bit - first) : 0) : last && at >= columns)
+          return 0;
+      }
+    }
+  TmaBox box = tmaBox(type.getShape(), 8 * tile::sizeInBytes(type.getElementType()));
+  return columns % box.box.back() ? 0 : columns;
+}
+
 class Stores {
 public:
   Stores(func::FuncOp kernel, const GpuOptions &options, MutableArrayRef<TensorMapPlan> plans)
       : kernel(kernel), options(options), plans(plans) {}
 
-  bool find(llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain);
+  bool find(llvm::function_ref<bool(Operation *)> mayMeetAgain);
   void rewrite();
 
 private:
   bool groupsStoreAlone() const;
-  void lower(OpBuilder b, tile::DescStoreOp store, bool isFirstUse);
+  bool inGroups() const { return chunk || columns; }
+  void lower(OpBuilder b, Operation *store, bool isFirstUse);
   void barrier(OpBuilder &b, Location loc) {
-    if (chunk)
+    if (inGroups())
       ngpu::GroupBarrierOp::create(b, loc);
     else
       ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
@@ -63,8 +103,9 @@ private:
   const GpuOptions &options;
   MutableArrayRef<TensorMapPlan> plans;
   Block *consumers = nullptr;
-  SmallVector<tile::DescStoreOp> stores; ///< in order
-  int64_t chunk = 0;                     ///< 0: the block stores as one
+  SmallVector<Operation *> stores; ///< in order
+  /// What each group stores by itself; both 0: the block stores as one.
+  int64_t chunk = 0, columns = 0;
   Value buffer;
 };
 
@@ -74,67 +115,78 @@ bool isInLoop(Operation *op) {
 
 /// Do groups have rows of their own in all stores, and are the maps used for nothing else?
 bool Stores::groupsStoreAlone() const {
-  int64_t its = chunkOf(cast<RankedTensorType>(tile::DescStoreOp(stores[0]).getValue().getType()),
-                        options.numWarps);
-  return its && llvm::all_of(stores, [&](tile::DescStoreOp store) {
-           auto made = store.getDesc().getDefiningOp<tile::MakeDescriptorOp>();
+  int64_t its = chunkOf(typeOf(stores[0]), options.numWarps);
+  return its && llvm::all_of(stores, [&](Operation *store) {
+           auto made = store->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>();
            bool alone = made && made.getNumber() && *made.getNumber() < plans.size() &&
                         llvm::all_of(
                             made->getUsers(),
                             [&](Operation *user) { return llvm::is_contained(stores, user); });
-           auto type = cast<RankedTensorType>(store.getValue().getType());
-           return alone && chunkOf(type, options.numWarps) == its;
+           return alone && chunkOf(typeOf(store), options.numWarps) == its;
          });
 }
 
-bool Stores::find(llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain) {
+bool Stores::find(llvm::function_ref<bool(Operation *)> mayMeetAgain) {
   ngpu::WarpSpecializeOp parts = ngpu::warpSpecializeOf(kernel);
   if (!parts || options.overlapStores == OverlapStores::Never || options.without.overlappedStores)
     return false;
   consumers = &parts.getParts()[0].front();
-  consumers->walk([&](tile::DescStoreOp store) {
-    if (!mayMeetAgain(store))
-      stores.push_back(store);
+  consumers->walk([&](Operation *op) {
+    if (isa<tile::DescStoreOp, tile::DescReduceOp>(op) && !mayMeetAgain(op))
+      stores.push_back(op);
   });
-  auto typeOf = [](tile::DescStoreOp store) {
-    return copyBufferOf(cast<tile::DescType>(store.getDesc().getType()));
-  };
-  if (llvm::none_of(stores, [](tile::DescStoreOp store) { return isInLoop(store); }) ||
-      !llvm::all_of(stores,
-                    [&](tile::DescStoreOp store) { return typeOf(store) == typeOf(stores[0]); }))
+  auto inLoop = llvm::find_if(stores, isInLoop);
+  if (inLoop == stores.end())
     return false;
-  if (options.overlapStores == OverlapStores::Groups && groupsStoreAlone())
-    chunk = chunkOf(cast<RankedTensorType>(stores[0].getValue().getType()), options.numWarps);
+  ngpu::BufferType type = bufferOf(*inLoop);
+  if (llvm::any_of(stores,
+                   [&](Operation *store) { return isInLoop(store) && bufferOf(store) != type; }))
+    return false;
+  // Behind the loops the buffer's bytes are others' again.
+  llvm::erase_if(stores, [&](Operation *store) { return bufferOf(store) != type; });
+  if (options.overlapStores != OverlapStores::Groups)
+    return true;
+  if (groupsStoreAlone()) {
+    chunk = chunkOf(typeOf(stores[0]), options.numWarps);
+    return true;
+  }
+  int64_t its = columnsOf(typeOf(stores[0]), options.numWarps);
+  if (llvm::all_of(stores, [&](Operation *store) {
+        return columnsOf(typeOf(store), options.numWarps) == its;
+      }))
+    columns = its;
   return true;
 }
 
-void Stores::lower(OpBuilder b, tile::DescStoreOp store, bool isFirstUse) {
-  Location loc = store.getLoc();
+void Stores::lower(OpBuilder b, Operation *store, bool isFirstUse) {
+  Location loc = store->getLoc();
   if (!isFirstUse) {
-    ngpu::TmaStoreWaitOp::create(b, loc, 0, /*complete=*/false, /*each_group=*/chunk != 0);
+    ngpu::TmaStoreWaitOp::create(b, loc, 0, /*complete=*/false, /*each_group=*/inGroups());
     barrier(b, loc);
   }
-  ngpu::LocalStoreOp::create(b, loc, store.getValue(), buffer);
+  ngpu::LocalStoreOp::create(b, loc, valueOf(store), buffer);
   ngpu::FenceAsyncOp::create(b, loc);
   barrier(b, loc);
-  ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, store.getDesc()), store.getCoords(), buffer,
-                           tile::AtomicKindAttr(),
-                           chunk ? b.getI32IntegerAttr(chunk) : IntegerAttr());
+  auto reduce = dyn_cast<tile::DescReduceOp>(store);
+  ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, store->getOperand(0)), coordsOf(store), buffer,
+                           reduce ? reduce.getKindAttr() : tile::AtomicKindAttr(),
+                           chunk ? b.getI32IntegerAttr(chunk) : IntegerAttr(),
+                           columns ? b.getI32IntegerAttr(columns) : IntegerAttr());
   if (chunk) {
-    auto made = store.getDesc().getDefiningOp<tile::MakeDescriptorOp>();
+    auto made = store->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>();
     TmaBox box = tmaBox({chunk, cast<ngpu::BufferType>(buffer.getType()).getShape()[1]},
-                        8 * tile::sizeInBytes(store.getValue().getType().getElementType()));
+                        8 * tile::sizeInBytes(typeOf(store).getElementType()));
     plans[*made.getNumber()].box.assign(box.box.begin(), box.box.end());
   }
-  store.erase();
+  store->erase();
 }
 
 void Stores::rewrite() {
   Operation *front = consumers->findAncestorOpInBlock(*stores.front());
   Operation *back = consumers->findAncestorOpInBlock(*stores.back());
-  Location loc = stores.back().getLoc();
+  Location loc = stores.back()->getLoc();
   OpBuilder b(front);
-  ngpu::BufferType type = copyBufferOf(cast<tile::DescType>(stores[0].getDesc().getType()));
+  ngpu::BufferType type = bufferOf(stores[0]);
   if (chunk) {
     auto layout = chunkedLayout(type.getShape(), 8 * tile::sizeInBytes(type.getElementType()),
                                 chunk, options.numWarps / groupWarps);
@@ -143,18 +195,18 @@ void Stores::rewrite() {
   }
   auto alloc = ngpu::LocalAllocOp::create(b, loc, type, Value(), IntegerAttr());
   buffer = alloc.getResult();
-  if (chunk)
+  if (inGroups())
     alloc->setAttr(ngpu::byGroupName, b.getUnitAttr());
   b.setInsertionPointAfter(back);
   // Behind this its bytes may be others'.
-  ngpu::TmaStoreWaitOp::create(b, loc, 0, /*complete=*/false, /*each_group=*/chunk != 0);
+  ngpu::TmaStoreWaitOp::create(b, loc, 0, /*complete=*/false, /*each_group=*/inGroups());
   auto wait = b.getInsertionPoint();
   while (isa<ngpu::LocalDeallocOp>(*wait))
     ++wait;
   if (!wait->hasTrait<OpTrait::IsTerminator>())
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
   ngpu::LocalDeallocOp::create(b, loc, buffer);
-  for (tile::DescStoreOp store : stores)
+  for (Operation *store : stores)
     lower(OpBuilder(store), store, store == stores[0] && !isInLoop(store));
 }
 
@@ -162,7 +214,7 @@ void Stores::rewrite() {
 
 bool overlapStores(func::FuncOp kernel, const GpuOptions &options,
                    MutableArrayRef<TensorMapPlan> plans,
-                   llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain) {
+                   llvm::function_ref<bool(Operation *)> mayMeetAgain) {
   Stores stores(kernel, options, plans);
   if (!stores.find(mayMeetAgain))
     return false;

@@ -20,14 +20,15 @@ namespace nereid::gpu {
 /// So the engine reads the buffer under the next tile's products. With OverlapStores::Groups, where
 /// groups of four warps have rows of their own, each group does all of this by itself, with
 /// barriers of the group: groups may be at different tiles. The boxes of the map in `plans` then
-/// are those of a group.
+/// are those of a group. Groups that have columns of their own store these, if they are whole
+/// boxes.
 ///
-/// Taken are the stores that need not be complete, as far as `mayMeetAgain` says, if one of them is
-/// in a loop and their blocks have one type: the buffer lives as long as the slots of the products'
-/// blocks. `plans` may be empty: then groups do not store by themselves. True: some stores have
-/// been rewritten.
+/// Taken are the stores and reductions in loops that need not be complete, as far as `mayMeetAgain`
+/// says, if their blocks have one type, and those of this type behind the loops: the buffer lives
+/// as long as the slots of the products' blocks. `plans` may be empty: then groups do not store
+/// rows by themselves. True: some stores have been rewritten.
 bool overlapStores(mlir::func::FuncOp kernel, const GpuOptions &options,
                    llvm::MutableArrayRef<TensorMapPlan> plans,
-                   llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain);
+                   llvm::function_ref<bool(mlir::Operation *)> mayMeetAgain);
 
 } // namespace nereid::gpu

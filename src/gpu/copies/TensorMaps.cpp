@@ -191,9 +191,8 @@ public:
       if (made.getNumber())
         tensors[*made.getNumber()] = tensorOf(made.getResult());
     });
-    bool overlapped = overlapStores(kernel, options, plans, [&](tile::DescStoreOp store) {
-      return mayMeetAgain(store.getDesc(), store.getCoords(), store);
-    });
+    bool overlapped = overlapStores(kernel, options, plans,
+                                    [&](Operation *store) { return mayMeetAgain(store); });
     SmallVector<Operation *> accesses;
     kernel.walk([&](Operation *op) {
       if (auto mapped = dyn_cast<tile::DescMappedOp>(op)) {
@@ -314,12 +313,13 @@ private:
     Value desc = op->getOperand(0), value = store ? store.getValue() : reduce.getValue();
     OperandRange coords = store ? store.getCoords() : reduce.getCoords();
     tile::AtomicKindAttr kind = reduce ? reduce.getKindAttr() : tile::AtomicKindAttr();
-    bool complete = mayMeetAgain(desc, coords, op);
+    bool complete = mayMeetAgain(op);
     auto type = copyBufferOf(cast<tile::DescType>(desc.getType()));
     Value buffer = ngpu::LocalAllocOp::create(b, loc, type, value, IntegerAttr());
     ngpu::FenceAsyncOp::create(b, loc);
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
-    ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind, IntegerAttr());
+    ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind, IntegerAttr(),
+                             IntegerAttr());
     ngpu::TmaStoreWaitOp::create(b, loc, 0, complete);
     // The buffer's bytes are used again only after the one thread that waits has seen it read.
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
@@ -349,13 +349,20 @@ private:
     return {Value(), number < plans.size() ? plans[number].name : std::string()};
   }
 
-  /// May another access of the kernel touch what is written through `desc`, or `self` in another
+  /// Do two ops change the same elements in a way that does not depend on their order? Reductions
+  /// of one kind do: the memory combines each element as one operation.
+  static bool commute(Operation *a, Operation *b) {
+    auto one = dyn_cast<tile::DescReduceOp>(a), other = dyn_cast<tile::DescReduceOp>(b);
+    return one && other && one.getKind() == other.getKind();
+  }
+
+  /// May another access of the kernel touch what a store or reduction writes, or `self` in another
   /// turn of a loop? Tensors of different arguments do not overlap as far as the engine is
   /// concerned.
-  bool mayMeetAgain(Value desc, OperandRange coords, Operation *self) {
-    if (writesAgain(self, coords))
+  bool mayMeetAgain(Operation *self) {
+    if (!commute(self, self) && writesAgain(self, self->getOperands().drop_front().drop_back()))
       return true;
-    Tensor written = tensorOf(desc);
+    Tensor written = tensorOf(self->getOperand(0));
     return kernel
         .walk([&](Operation *op) {
           if (op == self)
@@ -363,7 +370,7 @@ private:
           bool meets =
               isa<tile::LoadOp, tile::StoreOp, tile::Atomic, ngpu::AsyncCopyOp, func::CallOp>(op);
           if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
-            meets = written.mayBe(tensorOf(op->getOperand(0)));
+            meets = !commute(self, op) && written.mayBe(tensorOf(op->getOperand(0)));
           // Those of pipelined loops, and stores before this one, are lowered already.
           if (auto load = dyn_cast<ngpu::TmaLoadOp>(op))
             meets = written.mayBe(tensorBehind(load.getMap()));

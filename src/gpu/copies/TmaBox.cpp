@@ -14,11 +14,21 @@ llvm::SmallVector<unsigned> rowMajor(size_t rank) {
   return order;
 }
 
+/// The swizzle of a tile's rows, which repeats after 8 spans. A smaller tile has none: in a ring of
+/// slots it begins anywhere in the pattern.
+unsigned swizzleOf(llvm::ArrayRef<int64_t> shape, int64_t elementBytes) {
+  int64_t bytes = elementBytes;
+  for (int64_t size : coreShape(shape))
+    bytes *= size;
+  unsigned span = swizzleFor(coreSize(shape.back()) * elementBytes);
+  return bytes < 8 * int64_t(span) ? 0 : span;
+}
+
 } // namespace
 
 LinearLayout tmaLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
   return sharedSwizzled(coreShape(shape), rowMajor(shape.size()), elementBits,
-                        swizzleFor(coreSize(shape.back()) * elementBits / 8));
+                        swizzleOf(shape, elementBits / 8));
 }
 
 LinearLayout chunkedLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits, int64_t chunk,
@@ -36,7 +46,7 @@ LinearLayout chunkedLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits, 
 TmaBox tmaBox(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
   TmaBox result;
   int64_t bytes = elementBits / 8;
-  result.swizzleBytes = swizzleFor(coreSize(shape.back()) * bytes);
+  result.swizzleBytes = swizzleOf(shape, bytes);
   for (int64_t size : shape)
     result.box.push_back(std::min<int64_t>(size, 256));
   if (result.swizzleBytes)

@@ -152,6 +152,7 @@ private:
   bool isFasterDivided(scf::ForOp loop) const;
   bool isDividedUnasked();
   const char *whyNoKernel();
+  const char *whyNotAhead(tile::DescLoadOp load) const;
   const char *consider(scf::ForOp loop);
   void findStreams(Candidate &one) const;
   bool mayRunAhead(Operation *load, Value memory) const;
@@ -173,6 +174,7 @@ private:
   SmallVector<Rings, 2> rings; ///< they point to `candidates`, which are complete by then
   SmallVector<std::pair<unsigned, Operation *>> stores; ///< with their place in the order of ops
   llvm::DenseMap<Operation *, unsigned> order;
+  int64_t registers = 255; ///< of a thread of the consumers
 };
 
 bool Partition::isAsked(scf::ForOp loop) const {
@@ -256,14 +258,25 @@ bool Partition::mayRunAhead(Operation *load, Value memory) const {
   });
 }
 
+/// Why `load` cannot be copied by other warps than those that compute; null: it can.
+const char *Partition::whyNotAhead(tile::DescLoadOp load) const {
+  // Who loads through pointers has not promised that arguments do not overlap.
+  bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
+  if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
+    return "a store before its loads may be to the same tensor";
+  CopySlice slice([&](tile::LoadOp other) { return mayRunAhead(other, Value()); });
+  if (!slice.addControl(load) ||
+      !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
+    return "the blocks that it loads depend on what the kernel computes with tensors";
+  return nullptr;
+}
+
 /// Takes the loop, or says why not. Null as well when it is not about loads of blocks.
 const char *Partition::consider(scf::ForOp loop) {
   Candidate one{loop};
   one.slots = slotsOf(loop);
-  for (auto load : loop.getBody()->getOps<tile::DescLoadOp>())
-    if (feedsDot(load, loop.getBody()))
-      one.loads.push_back(load);
-  if (one.loads.empty())
+  auto feeds = [&](tile::DescLoadOp load) { return feedsDot(load, loop.getBody()); };
+  if (llvm::none_of(loop.getBody()->getOps<tile::DescLoadOp>(), feeds))
     return "no load of a descriptor in it feeds a product";
   auto isBlock = [](tile::LoadOp load) { // not numbers of rows or columns, as log-sum-exps
     auto type = dyn_cast<RankedTensorType>(load.getType());
@@ -281,15 +294,14 @@ const char *Partition::consider(scf::ForOp loop) {
   loop.getBody()->walk([&](scf::ForOp) { inner = true; });
   if (inner)
     return "there is a loop in it";
-  CopySlice slice([&](tile::LoadOp load) { return mayRunAhead(load, Value()); });
-  for (tile::DescLoadOp load : one.loads) {
-    // Who loads through pointers has not promised that arguments do not overlap.
-    bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
-    if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
-      return "a store before its loads may be to the same tensor";
-    if (!slice.addControl(load) ||
-        !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
-      return "the blocks that it loads depend on what the kernel computes with tensors";
+  bool isPair = findProductPair(loop).has_value();
+  for (auto load : loop.getBody()->getOps<tile::DescLoadOp>()) {
+    const char *reason = whyNotAhead(load);
+    if (feeds(load) && reason)
+      return reason;
+    // Other blocks come through slots as well where those are held to the end of the iteration.
+    if (feeds(load) || (!isPair && !reason))
+      one.loads.push_back(load);
   }
   findStreams(one);
   candidates.push_back(std::move(one));
@@ -486,6 +498,31 @@ ngpu::WgmmaOp lonelyProduct(scf::ForOp loop) {
                                                                         : ngpu::WgmmaOp();
 }
 
+/// Reads of slots in the body move, with views of what is read, to where the values are needed. The
+/// slots are held to the end of the iteration.
+void readLate(scf::ForOp loop) {
+  Block *body = loop.getBody();
+  for (ngpu::LocalLoadOp load : llvm::to_vector(body->getOps<ngpu::LocalLoadOp>())) {
+    if (!isa_and_nonnull<ngpu::SlotOp>(behindViews(load.getBuffer())))
+      continue;
+    SmallVector<Operation *> chain = {load};
+    auto isView = [](Operation *op) {
+      return isa<tile::ReshapeOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp>(op);
+    };
+    while (chain.back()->hasOneUse() && isView(*chain.back()->user_begin()))
+      chain.push_back(*chain.back()->user_begin());
+    Operation *first = nullptr;
+    for (Operation *user : chain.back()->getUsers()) {
+      user = body->findAncestorOpInBlock(*user);
+      if (user && (!first || user->isBeforeInBlock(first)))
+        first = user;
+    }
+    if (first && llvm::all_of(chain, [&](Operation *op) { return op->getBlock() == body; }))
+      for (Operation *op : chain)
+        op->moveBefore(first);
+  }
+}
+
 /// The consumers' side: loads become slots, which are given back when they have been read.
 /// `before`, `after`: what loops of pairs that follow one another pass on.
 void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct *before,
@@ -508,8 +545,17 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
     return;
   }
   ngpu::WgmmaOp product = lonelyProduct(one.loop);
+  Operation *landed = nullptr;
+  if (product) {
+    product.setAsync(true);
+    rewriter.setInsertionPointAfter(product);
+    landed = ngpu::WgmmaWaitOp::create(rewriter, loc, TypeRange{}, 1, ValueRange{});
+  } else if (auto flying = keepProductsInFlight(one.loop, registers)) {
+    product = flying->trailing;
+    landed = flying->landed;
+    readLate(one.loop);
+  }
   if (!product) {
-    keepProductsInFlight(one.loop);
     rewriter.setInsertionPoint(one.loop.getBody()->getTerminator());
     ngpu::ChannelReleaseOp::create(rewriter, loc, channel, hold);
     one.last = one.loop;
@@ -517,7 +563,6 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
   }
   // One product stays in flight: a slot is given back an iteration later, behind the loop the last.
   unsigned number = product->use_begin()->getOperandNumber();
-  product.setAsync(true);
   rewriter.setInsertionPoint(one.loop);
   Value none = ngpu::ChannelNoneOp::create(rewriter, loc);
   auto attributes = one.loop->getDiscardableAttrDictionary();
@@ -526,8 +571,7 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
       [&](OpBuilder &, Location, ArrayRef<BlockArgument>) { return SmallVector<Value>{hold}; }));
   fresh->setDiscardableAttrs(attributes);
   one.loop = fresh;
-  rewriter.setInsertionPointAfter(product);
-  ngpu::WgmmaWaitOp::create(rewriter, loc, TypeRange{}, 1, ValueRange{});
+  rewriter.setInsertionPointAfter(landed);
   ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getRegionIterArgs().back());
   rewriter.setInsertionPointAfter(fresh);
   Value sum = fresh.getResult(number);
@@ -584,6 +628,8 @@ unsigned Partition::run() {
   };
   if (llvm::any_of(candidates, [&](Candidate &one) { return one.isPair() || hasSeveral(one); }))
     split = movesRegisters() ? splitsOfOverlap[options.numWarps / 4] : RegisterSplit{0, 0};
+  if (split.consumer)
+    registers = split.consumer;
   auto parts = ngpu::WarpSpecializeOp::create(
       top, kernel.getLoc(), TypeRange{}, top.getDenseI32ArrayAttr({1}),
       top.getDenseI32ArrayAttr({split.consumer, split.producer}), /*partsCount=*/2);

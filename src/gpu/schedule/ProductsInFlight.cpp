@@ -1,6 +1,9 @@
 #include "gpu/schedule/ProductsInFlight.h"
 
 #include "gpu/schedule/Rings.h"
+#include "layout/LinearLayout.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 
@@ -18,21 +21,135 @@ bool canStayInFlight(scf::ForOp loop, ArrayRef<ngpu::WgmmaOp> products) {
   });
 }
 
-/// Moves a product behind the last of its operands, and not in front of `earliest`, an op of the
-/// same block.
-void moveUp(ngpu::WgmmaOp product, Operation *earliest) {
-  Operation *last = earliest;
-  for (Value operand : product->getOperands()) {
-    Operation *op = operand.getDefiningOp();
-    if (!op || op->getBlock() != product->getBlock())
-      continue;
-    if (op->hasTrait<OpTrait::ConstantLike>())
-      op->moveBefore(&op->getBlock()->front());
-    else if (last->isBeforeInBlock(op))
+/// Registers of a thread that a tensor takes; 0 for scalars.
+int64_t registersOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return 0;
+  int64_t count = ngpu::layoutOf(type).getLayout().size(layout::Axis::Register);
+  return llvm::divideCeil(count * tile::sizeInBytes(type.getElementType()), 4);
+}
+
+/// What a product is computed from, in the body of the loop.
+struct Sources {
+  SmallVector<Operation *> movable; ///< ops without effects, in order
+  SmallVector<Operation *> fixed;   ///< what these and the product read besides
+
+  bool needProducts() const { return llvm::any_of(fixed, llvm::IsaPred<ngpu::WgmmaOp>); }
+};
+
+Sources sourcesOf(ngpu::WgmmaOp product) {
+  Sources found;
+  Block *body = product->getBlock();
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Operation *> left = {product};
+  while (!left.empty())
+    for (Value operand : left.pop_back_val()->getOperands()) {
+      Operation *op = operand.getDefiningOp();
+      if (!op || op->getBlock() != body || !seen.insert(op).second)
+        continue;
+      if (op->getNumRegions() || !isMemoryEffectFree(op) || isDot(op)) {
+        found.fixed.push_back(op);
+        continue;
+      }
+      found.movable.push_back(op);
+      left.push_back(op);
+    }
+  llvm::sort(found.movable, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return found;
+}
+
+/// Moves a product, with what it is computed from, to the front as far as that allows, but behind
+/// `anchor`.
+void moveUp(ngpu::WgmmaOp product, const Sources &sources, Operation *anchor) {
+  Operation *last = anchor;
+  for (Operation *op : sources.fixed)
+    if (last->isBeforeInBlock(op))
       last = op;
-  }
+  for (Operation *op : sources.movable)
+    if (op->hasTrait<OpTrait::ConstantLike>()) {
+      op->moveBefore(&op->getBlock()->front());
+    } else if (last->isBeforeInBlock(op)) {
+      op->moveAfter(last);
+      last = op;
+    }
   if (last->isBeforeInBlock(product))
     product->moveAfter(last);
+}
+
+/// The last op of the body that needs the result of `product`; null where another product does.
+Operation *lastUse(ngpu::WgmmaOp product) {
+  Block *body = product->getBlock();
+  Operation *last = product;
+  llvm::DenseSet<Operation *> seen;
+  SmallVector<Operation *> left = {product};
+  while (!left.empty())
+    for (Operation *user : left.pop_back_val()->getUsers()) {
+      user = body->findAncestorOpInBlock(*user);
+      if (!user || isDot(user) || user->hasTrait<OpTrait::IsTerminator>())
+        return nullptr;
+      if (!seen.insert(user).second)
+        continue;
+      if (last->isBeforeInBlock(user))
+        last = user;
+      left.push_back(user);
+    }
+  return last;
+}
+
+/// Moves the products to the front that need no other's result, in order, then the others. What
+/// does not fit into `registers` beside what the loop carries waits for the last use of a result.
+void order(scf::ForOp loop, ArrayRef<ngpu::WgmmaOp> products, int64_t registers) {
+  int64_t taken = 0;
+  for (Value carried : loop.getRegionIterArgs())
+    taken += registersOf(carried);
+  SmallVector<ngpu::WgmmaOp> unread; // their results take registers
+  Operation *last = nullptr;
+  for (ngpu::WgmmaOp product : products) {
+    Sources sources = sourcesOf(product);
+    if (sources.needProducts())
+      continue;
+    int64_t its = registersOf(product.getResult());
+    for (ngpu::WgmmaOp *one = unread.begin(); one != unread.end() && taken + its > registers;) {
+      Operation *use = lastUse(*one);
+      if (!use || product->isBeforeInBlock(use)) {
+        ++one;
+        continue;
+      }
+      if (last->isBeforeInBlock(use))
+        last = use;
+      taken -= registersOf(one->getResult());
+      one = unread.erase(one);
+    }
+    if (last)
+      moveUp(product, sources, last);
+    last = product;
+    unread.push_back(product);
+    taken += its;
+  }
+  for (ngpu::WgmmaOp product : products) {
+    Sources sources = sourcesOf(product);
+    if (!sources.needProducts())
+      continue;
+    if (last && last->isBeforeInBlock(product))
+      moveUp(product, sources, last);
+    last = product;
+  }
+}
+
+/// Does `product` only add to an accumulator of the loop, and read nothing that the body makes?
+bool mayTrail(scf::ForOp loop, ngpu::WgmmaOp product) {
+  if (!staysInFlight(product))
+    return false;
+  BlockArgument carried = loop.getRegionIterArg(product->use_begin()->getOperandNumber());
+  auto isLasting = [&](Value operand) {
+    if (!isa<ngpu::BufferType>(operand.getType()))
+      return true;
+    Operation *source = behindViews(operand);
+    return !source || isa<ngpu::SlotOp>(source) || !loop->isAncestor(source);
+  };
+  return carried.hasOneUse() && product.getC() == carried && isLasting(product.getA()) &&
+         isLasting(product.getB());
 }
 
 /// The place of the last of `products` that `op`, or an op in it, reads; -1: it reads none.
@@ -63,19 +180,16 @@ void waitFor(Operation *op, SmallVectorImpl<ngpu::WgmmaOp> &flying, size_t count
 
 } // namespace
 
-bool keepProductsInFlight(scf::ForOp loop) {
+std::optional<ProductsInFlight> keepProductsInFlight(scf::ForOp loop, int64_t registers) {
+  // Addresses, masks, what is between two products.
+  constexpr int64_t others = 32;
   Block *body = loop.getBody();
   SmallVector<ngpu::WgmmaOp> products(body->getOps<ngpu::WgmmaOp>());
   if (!canStayInFlight(loop, products))
-    return false;
-  Operation *first = products[0];
-  for (ngpu::WgmmaOp product : ArrayRef(products).drop_front()) {
-    moveUp(product, first);
-    if (product->getPrevNode() == first) // those that need nothing keep their order
-      first = product;
-  }
+    return std::nullopt;
+  order(loop, products, registers - others);
   SmallVector<ngpu::WgmmaOp> flying;
-  for (Operation &op : llvm::make_early_inc_range(*body)) {
+  for (Operation &op : llvm::make_early_inc_range(body->without_terminator())) {
     if (int last = lastRead(&op, flying); last >= 0)
       waitFor(&op, flying, size_t(last) + 1);
     if (auto product = dyn_cast<ngpu::WgmmaOp>(op)) {
@@ -83,9 +197,17 @@ bool keepProductsInFlight(scf::ForOp loop) {
       flying.push_back(product);
     }
   }
-  if (!flying.empty())
-    waitFor(body->getTerminator(), flying, flying.size());
-  return true;
+  ProductsInFlight result;
+  if (!flying.empty() && mayTrail(loop, flying.back()))
+    result.trailing = flying.back();
+  if (size_t ending = flying.size() - bool(result.trailing))
+    waitFor(body->getTerminator(), flying, ending);
+  auto waits = body->getOps<ngpu::WgmmaWaitOp>();
+  if (waits.empty())
+    result.trailing = {};
+  else
+    result.landed = *waits.begin();
+  return result;
 }
 
 } // namespace nereid::gpu

@@ -275,12 +275,12 @@ def NGPU_TmaStoreOp : NGPU_Op<"tma_store"> {
     With `reduce`: combines into memory. `fence_async` and a barrier come before. With `chunk`: one thread of each group of four
     warps stores what the group has written, as a bulk group of its own. Of every 2 or more chunks of so many rows
     that follow one another, one for each group, each group has one; the buffer's layout is `chunkedLayout`, and the boxes of the map
-    have `chunk` rows.
+    have `chunk` rows. With `columns`: the same, but each group stores as many columns, the first group the first ones.
   }];
   let arguments = (ins NGPU_Map:$map, Variadic<I32>:$coords,
                        Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$buffer,
-                       OptionalAttr<Tile_AtomicKind>:$reduce, OptionalAttr<I32Attr>:$chunk);
-  let assemblyFormat = "$buffer `to` $map `[` $coords `]` (`reduce` $reduce^)? (`chunk` $chunk^)? attr-dict `:` type($buffer)";
+                       OptionalAttr<Tile_AtomicKind>:$reduce, OptionalAttr<I32Attr>:$chunk, OptionalAttr<I32Attr>:$columns);
+  let assemblyFormat = "$buffer `to` $map `[` $coords `]` (`reduce` $reduce^)? (`chunk` $chunk^)? (`columns` $columns^)? attr-dict `:` type($buffer)";
 }
 
 def NGPU_TmaStoreWaitOp : NGPU_Op<"tma_store_wait", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {

@@ -91,3 +91,46 @@ func.func @again(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "
   }
   return
 }
+
+// -----
+
+// Sums that the copy engine adds to memory: their order does not matter, so they need not be complete. Each group adds the 64 columns that it has.
+// CHECK-LABEL: func.func @sums
+// CHECK: ngpu.tma_store_wait 0
+// CHECK: ngpu.barrier
+// CHECK-NEXT: ngpu.local_store %{{.*}}, %[[OUT:.*]] :
+// CHECK: ngpu.tma_store %[[OUT]] to {{.*}} reduce fadd :
+// CHECK-NOT: complete
+// GROUPS-LABEL: func.func @sums
+// GROUPS: ngpu.tma_store_wait 0 each_group
+// GROUPS-NEXT: ngpu.group_barrier
+// GROUPS-NEXT: ngpu.local_store %{{.*}}, %[[OUT:.*]] :
+// GROUPS-NEXT: ngpu.fence_async
+// GROUPS-NEXT: ngpu.group_barrier
+// GROUPS: ngpu.tma_store %[[OUT]] to {{.*}} reduce fadd columns 64
+// GROUPS-NOT: complete
+// NEVER-LABEL: func.func @sums
+// NEVER: ngpu.tma_store {{.*}} reduce fadd
+// NEVER-NEXT: ngpu.tma_store_wait 0{{$}}
+func.func @sums(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"},
+                %b: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "b"},
+                %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"}, %length: i32)
+    attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %width = arith.constant 128 : i32
+  %stride = arith.constant 128 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x64xf32>
+  %ad = tile.make_descriptor %a [%width, %width] strides [%stride] copy_engine : !tile.ptr<f16> -> !tile.desc<128x128xf16>
+  %bd = tile.make_descriptor %b [%length, %width] strides [%stride] copy_engine : !tile.ptr<f16> -> !tile.desc<64x128xf16>
+  %cd = tile.make_descriptor %c [%length, %width] strides [%stride] copy_engine : !tile.ptr<f32> -> !tile.desc<64x128xf32>
+  %ab = tile.desc_load %ad [%c0, %c0] : !tile.desc<128x128xf16> -> tensor<128x128xf16>
+  scf.for %m = %c0 to %length step %c64 : i32 {
+    %bb = tile.desc_load %bd [%m, %c0] : !tile.desc<64x128xf16> -> tensor<64x128xf16>
+    %bt = tile.trans %bb [1, 0] : tensor<64x128xf16> -> tensor<128x64xf16>
+    %p = tile.dot %ab, %bt, %zero : tensor<128x128xf16>, tensor<128x64xf16> -> tensor<128x64xf32>
+    %pt = tile.trans %p [1, 0] : tensor<128x64xf32> -> tensor<64x128xf32>
+    tile.desc_reduce fadd %cd [%m, %c0], %pt : !tile.desc<64x128xf32>, tensor<64x128xf32>
+  }
+  return
+}

@@ -86,3 +86,28 @@ func.func @not_chosen(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32
   %7 = tile.desc_gather %j [%rows, %m] : !tile.desc<1x64xf16>, tensor<8xi32> -> tensor<8x64xf16>
   return
 }
+
+// Blocks of less than 1024 bytes, where a loop copies them ahead.
+// CHECK-LABEL: func.func @small
+func.func @small(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  // CHECK: tile.make_descriptor {{.*}} copy_engine : !tile.ptr<f32> -> !tile.desc<64xf32>
+  %ahead = tile.make_descriptor %p [%n] strides [] : !tile.ptr<f32> -> !tile.desc<64xf32>
+  // CHECK-NEXT: tile.make_descriptor
+  // CHECK-NOT: copy_engine
+  // CHECK: !tile.desc<16xf32>
+  %tiny = tile.make_descriptor %p [%n] strides [] : !tile.ptr<f32> -> !tile.desc<16xf32>
+  // CHECK-NEXT: tile.make_descriptor
+  // CHECK-NOT: copy_engine
+  // CHECK: !tile.desc<64xf32>
+  %other = tile.make_descriptor %p [%n] strides [] : !tile.ptr<f32> -> !tile.desc<64xf32>
+  scf.for %i = %c0 to %n step %c64 : i32 {
+    %0 = tile.desc_load %ahead [%i] : !tile.desc<64xf32> -> tensor<64xf32>
+    %1 = tile.desc_load %tiny [%i] : !tile.desc<16xf32> -> tensor<16xf32>
+  } {tile.warp_specialize}
+  scf.for %i = %c0 to %n step %c64 : i32 {
+    %0 = tile.desc_load %other [%i] : !tile.desc<64xf32> -> tensor<64xf32>
+  }
+  return
+}

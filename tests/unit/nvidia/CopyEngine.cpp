@@ -11,7 +11,7 @@ namespace nereid::test {
 
 bool CopyEngine::knows(StringRef text) {
   for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "cp.async.bulk.",
-                         "setmaxnreg", "prefetch.tensormap"})
+                         "cp.reduce.async.bulk.", "setmaxnreg", "prefetch.tensormap"})
     if (text.starts_with(name))
       return true;
   return false;
@@ -84,7 +84,13 @@ std::string CopyEngine::waitForStores(unsigned thread, unsigned pending) {
       wrong = "bytes from " + std::to_string(store.at - sharedBase) +
               " on change while the copy engine reads them";
     forBox(*store.map, store.at, store.coords, [&](uint64_t place, uint64_t to) {
-      if (to)
+      if (to && store.adds) { // floats, of which the first byte stands for all
+        if (to % 4)
+          return;
+        float part = 0;
+        std::memcpy(&part, &shared[place - sharedBase], 4);
+        *reinterpret_cast<float *>(to) += part;
+      } else if (to)
         *reinterpret_cast<uint8_t *>(to) = shared[place - sharedBase];
     });
     return true;
@@ -119,11 +125,14 @@ std::string CopyEngine::run(unsigned thread, StringRef text,
     text.rsplit(' ').second.trim("; ").getAsInteger(10, pending);
     return waitForStores(thread, pending);
   }
-  if (!text.consume_front("cp.async.bulk.tensor."))
+  bool adds = text.consume_front("cp.reduce.async.bulk.tensor.");
+  if (!adds && !text.consume_front("cp.async.bulk.tensor."))
     return "";
   bool loads = text.contains(".shared::cluster.global");
   if (!loads && !text.contains(".global.shared::cta"))
     return "the simulator does not know: " + text.str();
+  if (adds && !text.contains(".add."))
+    return "the simulator only adds: " + text.str();
   unsigned rank = 0;
   text.consumeInteger(10, rank);
   const auto *map = reinterpret_cast<const SimulatedMap *>(operand(loads ? 1 : 0));
@@ -141,7 +150,7 @@ std::string CopyEngine::run(unsigned thread, StringRef text,
     Stores &its = stores[thread];
     auto first = shared.begin() + begin;
     its.pending.push_back(
-        {map, at, {coords.begin(), coords.end()}, its.groups, {first, first + size}});
+        {map, at, {coords.begin(), coords.end()}, its.groups, {first, first + size}, adds});
     return "";
   }
   ++copies;

@@ -70,6 +70,7 @@ private:
     std::vector<int64_t> coords;
     unsigned group;
     std::vector<uint8_t> bytes; ///< as they were when it was issued
+    bool adds;                  ///< floats
   };
   /// Of one thread.
   struct Stores {

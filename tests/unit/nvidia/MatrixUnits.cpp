@@ -193,9 +193,13 @@ std::string multiplyGroup(ArrayRef<StringRef> name, ArrayRef<Operand> operands,
   Matrix x(64, shape.k), y(shape.k, shape.n);
   auto fill = [&](const Operand &from, const Element &element, bool turned, unsigned count,
                   auto place) {
-    uint64_t descriptor = threads.read(0, from.numbers[0]);
+    auto read = [&](unsigned thread) {
+      return from.numbers.empty() ? threads.named(thread, from.word)
+                                  : threads.read(thread, from.numbers[0]);
+    };
+    uint64_t descriptor = read(0);
     for (unsigned thread = 1; thread < 128; ++thread)
-      if (threads.read(thread, from.numbers[0]) != descriptor)
+      if (read(thread) != descriptor)
         return std::string("descriptors differ within a group");
     for (unsigned o = 0; o < count; ++o)
       for (unsigned k = 0; k < shape.k; ++k) {

@@ -15,6 +15,8 @@ struct MatrixThreads {
   /// Operand `$number` of a thread; of an accumulator: what it is now.
   std::function<uint64_t(unsigned thread, unsigned number)> read;
   std::function<void(unsigned thread, unsigned number, uint64_t word)> write;
+  /// A sum that the text names.
+  std::function<uint64_t(unsigned thread, llvm::StringRef name)> named;
   /// Bytes of shared memory at an address (its low 18 bits); false: not to be had.
   std::function<bool(uint64_t at, unsigned bytes, uint64_t &word)> shared;
   /// A predicate by its name in the text.

@@ -1,11 +1,15 @@
 // nereid-simulate GPU.mlir --shared BYTES --grid X,Y,Z NAME=VALUE ... NAME=FILE:OFFSET ...
+// nereid-simulate TILE.mlir --tile --warps N --stages N --grid X NAME=VALUE ... NAME=FILE:OFFSET
+// ...
 //
 // Runs a kernel, as it is after the GPU passes, on the simulated block of threads
-// (WarpSimulator.h), program after program. Arguments go by name: integers (floats by their bits),
-// or an address in a file, which is mapped and changed. What the kernel has no argument for is
-// ignored. tests/simulated.py runs the language tests on it. What the kernel prints goes to the
-// standard output; an assertion that fails is an error, in the words of NVIDIA's driver.
-#include "WarpSimulator.h"
+// (WarpSimulator.h), program after program. `--tile`: the kernel is as it is before these passes,
+// which run here, for a GPU with a copy engine; this engine is simulated too (CopyEngine.h).
+// Arguments go by name: integers (floats by their bits), or an address in a file, which is mapped
+// and changed. What the kernel has no argument for is ignored. tests/simulated.py runs the language
+// tests on it. What the kernel prints goes to the standard output; an assertion that fails is an
+// error, in the words of NVIDIA's driver.
+#include "DividedKernel.h"
 
 #include "gpu/Passes.h"
 #include "ir/ngpu/Dialect.h"
@@ -34,6 +38,10 @@ static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::Required
 static llvm::cl::list<std::string> arguments(llvm::cl::Positional, llvm::cl::desc("NAME=VALUE..."));
 static llvm::cl::opt<unsigned> sharedBytes("shared", llvm::cl::desc("bytes of shared memory"));
 static llvm::cl::opt<std::string> grid("grid", llvm::cl::init("1,1,1"));
+
+static llvm::cl::opt<bool> isTile("tile", llvm::cl::desc("the kernel is in tile IR"));
+static llvm::cl::opt<int> warps("warps", llvm::cl::init(4));
+static llvm::cl::opt<unsigned> stages("stages", llvm::cl::init(2));
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << message << "\n";
@@ -114,6 +122,24 @@ static uint64_t callDevice(llvm::StringRef name, const test::WarpSimulator::Word
   return 0;
 }
 
+/// Runs the programs of a kernel in tile IR; `words`: its arguments.
+static int runTile(mlir::ModuleOp module, const test::WarpSimulator::Words &words) {
+  std::string text;
+  llvm::raw_string_ostream(text) << module;
+  gpu::GpuOptions options;
+  options.numWarps = warps;
+  options.numStages = stages;
+  test::SimulatedLaunch launch;
+  if (llvm::StringRef(grid).split(',').first.getAsInteger(10, launch.programs))
+    return fail("not a number of programs: " + grid);
+  for (; launch.program < launch.programs; ++launch.program) {
+    test::DividedOutcome outcome = test::runDivided(text, options, words, nullptr, launch);
+    if (!outcome.error.empty())
+      return fail(outcome.error);
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   llvm::cl::ParseCommandLineOptions(argc, argv);
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -152,6 +178,8 @@ int main(int argc, char **argv) {
       return fail("no value for argument " + llvm::Twine(i));
     words.push_back(values[name.getValue()]);
   }
+  if (isTile)
+    return runTile(*module, words);
   words.insert(words.end(), 2, 0); // scratch memory
 
   nvidia::EmitOptions options;

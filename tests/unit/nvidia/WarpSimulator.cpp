@@ -65,6 +65,11 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
     return true;
   };
   StringMap<bool> predicates;
+  StringMap<std::pair<unsigned, uint64_t>> sums;
+  group.named = [&](unsigned thread, StringRef name) {
+    auto [number, added] = sums.lookup(name);
+    return argument(thread, number) + added;
+  };
   group.predicate = [&](StringRef name) { return predicates.lookup(name); };
   SmallVector<StringRef> lines;
   StringRef(text).split(lines, ';');
@@ -77,6 +82,12 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
       bool isOperand = value.consume_front("$");
       value.consumeInteger(10, number);
       predicates[name] = isOperand ? argument(0, number) : number;
+    } else if (line.consume_front("add.s64 ")) { // a descriptor: an operand and a constant
+      SmallVector<StringRef> parts;
+      line.split(parts, ", ");
+      std::pair<unsigned, uint64_t> &sum = sums[parts[0]];
+      parts[1].drop_front().getAsInteger(10, sum.first);
+      parts[2].getAsInteger(10, sum.second);
     } else if (line.starts_with(isWarp ? "mma.sync" : "wgmma.mma_async")) {
       if (isWarp)
         line = StringRef(text); // with its last brace

@@ -9,7 +9,7 @@ the bias and the slopes are added. p is the number of the query, with END plus t
 -slope * |p - key| (Press et al. 2022, "Train short, test long").
 
 A query that sees no key has the result 0, and `empty` as its log-sum-exp. Gradients: the scores are computed again from the log-sum-exp (Dao et al. 2022,
-"FlashAttention"). Every location of a gradient is written by one program, so results do not depend on their order.
+"FlashAttention"). Every location of a gradient is written by one program, so results do not depend on their order; except where all gradients are computed in one pass (`backward_copied`).
 """
 
 import nereid
@@ -324,9 +324,10 @@ def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts,
 
 
 @nereid.jit
-def correlation(delta, gradient, out, lse_gradient, q_starts, l_size, dv_size, heads, delta_strides, g_strides, out_strides, lg_strides, ACC: tl.constexpr, D_EVEN: tl.constexpr,
-                UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BV: tl.constexpr):
-    """delta (batch, head, l): the sum of gradient * out, minus the gradient of the log-sum-exp unless that is None. Grid: tiles of queries of all heads of all batches."""
+def correlation(delta, sums, of_queries, gradient, out, logsumexp, lse_gradient, q_starts, l_size, dv_size, heads, delta_strides, sums_strides, sq_strides, g_strides, out_strides, lse_strides,
+                lg_strides, ACC: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BV: tl.constexpr):
+    """delta (batch, head, l): the sum of gradient * out, minus the gradient of the log-sum-exp unless that is None. sums: (batch, head, l), which gets the log-sum-exp in base 2, or None.
+    of_queries: (batch, head, l, BV) of ACC, which gets zeros, or None. Grid: tiles of queries of all heads of all batches."""
     tiles = tl.cdiv(l_size, BM)
     place = tl.program_id(0) // tiles
     batch, head = place // heads, place % heads
@@ -339,6 +340,11 @@ def correlation(delta, gradient, out, lse_gradient, q_starts, l_size, dv_size, h
     if lse_gradient is not None:
         found -= tl.load(start_of(lse_gradient, lg_strides, batch, head, first_query, 1) + rows * lg_strides[2], mask=rows < length, other=0).to(ACC)
     tl.store(start_of(delta, delta_strides, batch, head, first_query, 1) + rows * delta_strides[2], found, mask=rows < length)
+    if sums is not None:
+        lse = tl.load(start_of(logsumexp, lse_strides, batch, head, None, 1) + rows * lse_strides[2], mask=rows < length, other=0)
+        tl.store(start_of(sums, sums_strides, batch, head, None, 1) + rows, lse * LOG2E, mask=rows < length)
+    if of_queries is not None:
+        put(start_of(of_queries, sq_strides, batch, head, None, 16), tl.zeros((BM, BV), ACC), rows, dv, sq_strides, length, dv_size, not D_EVEN, True, 16, True)
 
 
 @nereid.jit
@@ -479,7 +485,8 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes
     put(start_of(grad_value, dv_strides, batch, key_head, first_key, HINT), of_values, columns, dv, dv_strides, keys, dv_size, not D_EVEN, UNIT, HINT, WIDE)
 
 
-# The same gradients through tensor descriptors, with divided warps: dense batches, heads of queries, keys and values of BD elements, scores that are products * scale.
+# The same gradients through tensor descriptors, with divided warps: dense batches, heads of queries, keys and values of BD elements, scores that are products * scale. In one pass there are five
+# products for a tile of keys and queries, in two seven.
 
 
 @nereid.jit
@@ -493,65 +500,19 @@ def changes_of(x, y, u, z, sums, correlations, seen, scale, ACC: tl.constexpr):
 
 
 @nereid.jit
-def add_queries(of_keys, of_values, k, v, query, gradient, logsumexp, delta, lse_stride, delta_stride, batch, head, low, high, columns, length, keys, shift, scale, rules, ACC: tl.constexpr,
-                OPERAND: tl.constexpr, MASKED: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr):
-    """Adds what the queries from `low` to `high` contribute to the gradients of a tile of scaled keys and values. query, gradient: descriptors; logsumexp, delta: pointers to the head. MASKED:
-    whether queries do not see all keys of the tile."""
-    for first in tl.range(low, high, BM, warp_specialize=True):
-        q = query.load([batch, head, first, 0]).reshape(BM, BD)
-        g = gradient.load([batch, head, first, 0]).reshape(BM, BD)
-        rows = first + tl.arange(0, BM)
-        sums = tl.load(logsumexp + rows * lse_stride, mask=rows < length, other=float("inf")) * LOG2E
-        correlations = tl.load(delta + rows * delta_stride, mask=rows < length, other=0)
-        seen = None
-        if MASKED:
-            seen = visible(rows[None, :], columns[:, None], keys, shift, rules)
-        weights, changes = changes_of(k, q, v, g, sums[None, :], correlations[None, :], seen, scale, ACC)
-        of_values = tl.dot(weights.to(OPERAND), g, of_values, out_dtype=ACC)
-        of_keys = tl.dot(changes.to(OPERAND), q, of_keys, out_dtype=ACC)
-    return of_keys, of_values
-
-
-@nereid.jit
-def backward_key_copied(grad_key, grad_value, gradient, query, key, value, logsumexp, delta, scale, rules, l_size, s_size, batches, heads, key_heads, dk_strides, dv_strides, g_strides, q_strides,
-                        k_strides, v_strides, lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                        BD: tl.constexpr):
-    """As `backward_key`. Arguments: as for `forward` and `backward_key`."""
-    tiles = tl.cdiv(s_size, BN)
-    place = tl.program_id(0) // tiles
-    batch, key_head = place // key_heads, place % key_heads
-    first_column = tl.program_id(0) % tiles * BN
-    columns = first_column + tl.arange(0, BN)
-    shift = shift_of(l_size, s_size, END)
-    k = described(key, batches, key_heads, s_size, k_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
-    v = described(value, batches, key_heads, s_size, v_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
-    queries = described(query, batches, heads, l_size, q_strides, BM, BD)
-    gradients = described(gradient, batches, heads, l_size, g_strides, BM, BD)
-    of_keys = tl.zeros((BN, BD), ACC)
-    of_values = tl.zeros((BN, BD), ACC)
-    # Queries from `low` to `high` see keys of the tile, those from `begin` to `end` all of them.
-    low, high, begin, end = 0, l_size, 0, l_size
+def seeing_queries(first_column, length, keys, shift, rules, BM: tl.constexpr, BN: tl.constexpr):
+    """(low, high, begin, end): queries from `low` to `high` see keys of the tile at `first_column`, those from `begin` to `end` all of them. `low`, `begin` and, with a left rule, `end` are multiples
+    of BM."""
+    low, high, begin, end = 0, length, 0, length
     if rules[1] is not None:
         low = tl.maximum(first_column - shift - rules[1], 0) // BM * BM
         begin = tl.cdiv(tl.maximum(first_column + BN - 1 - shift - rules[1], 0), BM) * BM
     if rules[0] is not None:
-        high = tl.minimum(l_size, tl.maximum(first_column + BN - shift + rules[0], 0))
-        end = tl.minimum(high, tl.maximum(first_column + 1 - shift + rules[0], 0) // BM * BM)
-    begin = tl.where(first_column + BN > s_size, high, tl.minimum(begin, high))
-    end = tl.maximum(begin, end)
-    for inner in range(0, HEADS):
-        head = key_head * HEADS + inner
-        sums = start_of(logsumexp, lse_strides, batch, head, None, 1)
-        correlations = start_of(delta, delta_strides, batch, head, None, 1)
-        of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, low, begin, columns, l_size, s_size, shift,
-                                         scale, rules, ACC, OPERAND, True, BM, BD)
-        of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, begin, end, columns, l_size, s_size, shift,
-                                         scale, rules, ACC, OPERAND, False, BM, BD)
-        if rules[0] is not None:
-            of_keys, of_values = add_queries(of_keys, of_values, k, v, queries, gradients, sums, correlations, lse_strides[2], delta_strides[2], batch, head, end, high, columns, l_size, s_size,
-                                             shift, scale, rules, ACC, OPERAND, True, BM, BD)
-    described(grad_key, batches, key_heads, s_size, dk_strides, BN, BD).store([batch, key_head, first_column, 0], (of_keys * scale.to(ACC)).to(OPERAND).reshape(1, 1, BN, BD))
-    described(grad_value, batches, key_heads, s_size, dv_strides, BN, BD).store([batch, key_head, first_column, 0], of_values.to(OPERAND).reshape(1, 1, BN, BD))
+        high = tl.minimum(length, tl.maximum(first_column + BN - shift + rules[0], 0))
+        end = tl.minimum(tl.cdiv(high, BM), tl.maximum(first_column + 1 - shift + rules[0], 0) // BM) * BM
+    behind = tl.cdiv(high, BM) * BM
+    begin = tl.where(first_column + BN > keys, behind, tl.minimum(begin, behind))
+    return low, high, begin, tl.maximum(begin, end)
 
 
 @nereid.jit
@@ -570,9 +531,9 @@ def add_keys(total, q, g, key, value, sums, correlations, batch, key_head, low, 
 
 
 @nereid.jit
-def backward_query_copied(grad_query, gradient, query, key, value, logsumexp, delta, scale, rules, l_size, s_size, batches, heads, key_heads, dq_strides, g_strides, q_strides, k_strides, v_strides,
-                          lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
-    """As `backward_query`, without a gradient of a bias. Arguments: as for `forward` and `backward_query`."""
+def backward_query_copied(grad_query, gradient, query, key, value, sums, delta, scale, rules, l_size, s_size, batches, heads, key_heads, dq_strides, g_strides, q_strides, k_strides, v_strides,
+                          sums_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
+    """As `backward_query`, without a gradient of a bias. Arguments: as for `backward_copied` and `backward_query`."""
     tiles = tl.cdiv(l_size, BM)
     place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
     batch, head = place // heads, place % heads
@@ -585,7 +546,7 @@ def backward_query_copied(grad_query, gradient, query, key, value, logsumexp, de
     g = described(gradient, batches, heads, l_size, g_strides, BM, BD).load([batch, head, first_row, 0]).reshape(BM, BD)
     k = described(key, batches, key_heads, s_size, k_strides, BN, BD)
     v = described(value, batches, key_heads, s_size, v_strides, BN, BD)
-    sums = tl.load(start_of(logsumexp, lse_strides, batch, head, None, 1) + rows * lse_strides[2], mask=rows < l_size, other=float("inf")) * LOG2E
+    sums = tl.load(start_of(sums, sums_strides, batch, head, None, 1) + rows * sums_strides[2], mask=rows < l_size, other=float("inf"))
     correlations = tl.load(start_of(delta, delta_strides, batch, head, None, 1) + rows * delta_strides[2], mask=rows < l_size, other=0)
     total = tl.zeros((BM, BD), ACC)
     low, begin, end, high = spans(first_row, l_size, s_size, shift, rules, None, BM, BN)
@@ -595,3 +556,92 @@ def backward_query_copied(grad_query, gradient, query, key, value, logsumexp, de
     total = add_keys(total, q, g, k, v, sums, correlations, batch, key_head, begin, end, rows, s_size, shift, scale, rules, ACC, OPERAND, False, BN, BD)
     total = add_keys(total, q, g, k, v, sums, correlations, batch, key_head, end, high, rows, s_size, shift, scale, rules, ACC, OPERAND, True, BN, BD)
     described(grad_query, batches, heads, l_size, dq_strides, BM, BD).store([batch, head, first_row, 0], (total * scale.to(ACC)).to(OPERAND).reshape(1, 1, BM, BD))
+
+
+@nereid.jit
+def add_part(of_queries, k, changes, batch, head, first, BM: tl.constexpr, BD: tl.constexpr, ACC: tl.constexpr):
+    """Adds changes^T @ k to the rows from `first` of a head of `of_queries`, a descriptor."""
+    part = tl.trans(tl.dot(tl.trans(k), changes, out_dtype=ACC))
+    of_queries.atomic_add([batch, head, first, 0], part.reshape(1, 1, BM, BD))
+
+
+@nereid.jit
+def add_queries(of_keys, of_values, changes, last_head, last, k, v, query, gradient, of_queries, sums_of, correlations_of, batch, key_head, low, high, columns, keys, shift, scale, rules,
+                ACC: tl.constexpr, OPERAND: tl.constexpr, MASKED: tl.constexpr, HEADS: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr):
+    """Adds what the queries from `low` to `high` of HEADS heads contribute to the gradients of a tile of scaled keys and values. query, gradient, sums_of, correlations_of: descriptors. MASKED: whether
+    queries do not see all keys of the tile.
+
+    of_queries: a descriptor of the gradients of scaled queries, to which the tile's part is added, or None. The product for these stands one iteration behind the others, so that it runs beside them:
+    `changes` are the gradients of the scaled scores of the tile before, the rows from `last` of `last_head`; the new ones are returned."""
+    blocks = tl.cdiv(tl.maximum(high - low, 0), BM)
+    for index in tl.range(0, blocks * HEADS, warp_specialize=True):
+        if HEADS == 1:
+            head, first = key_head, low + index * BM
+        else:  # one loop for all heads, as products end with a loop
+            head, first = key_head * HEADS + index // blocks, low + index % blocks * BM
+        q = query.load([batch, head, first, 0]).reshape(BM, BD)
+        g = gradient.load([batch, head, first, 0]).reshape(BM, BD)
+        sums = sums_of.load([batch, head, first]).reshape(1, BM)
+        correlations = correlations_of.load([batch, head, first]).reshape(1, BM)
+        if of_queries is not None:
+            add_part(of_queries, k, changes, batch, last_head, last, BM, BD, ACC)
+        seen = None
+        if MASKED:
+            seen = visible((first + tl.arange(0, BM))[None, :], columns[:, None], keys, shift, rules)
+        weights, fresh = changes_of(k, q, v, g, sums, correlations, seen, scale, ACC)
+        of_values = tl.dot(weights.to(OPERAND), g, of_values, out_dtype=ACC)
+        fresh = fresh.to(OPERAND)
+        of_keys = tl.dot(fresh, q, of_keys, out_dtype=ACC)
+        if of_queries is not None:
+            changes, last_head, last = fresh, head, first
+    return of_keys, of_values, changes, last_head, last
+
+
+@nereid.jit
+def backward_copied(grad_query, grad_key, grad_value, gradient, query, key, value, sums, delta, scale, rules, l_size, s_size, batches, heads, key_heads, sq_strides, dk_strides, dv_strides, g_strides,
+                    q_strides, k_strides, v_strides, sums_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+                    BD: tl.constexpr):
+    """As `backward_key`; unless grad_query is None, adds the gradients of scaled queries to it, (batch, head, l, BD) of ACC. Programs add in no fixed order, so its rounding differs from run to run.
+    sums, delta: see `correlation`; other arguments: as for `forward` and `backward_key`."""
+    tiles = tl.cdiv(s_size, BN)
+    place = tl.program_id(0) // tiles
+    batch, key_head = place // key_heads, place % key_heads
+    first_column = tl.program_id(0) % tiles * BN
+    columns = first_column + tl.arange(0, BN)
+    shift = shift_of(l_size, s_size, END)
+    k = described(key, batches, key_heads, s_size, k_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
+    v = described(value, batches, key_heads, s_size, v_strides, BN, BD).load([batch, key_head, first_column, 0]).reshape(BN, BD)
+    queries = described(query, batches, heads, l_size, q_strides, BM, BD)
+    gradients = described(gradient, batches, heads, l_size, g_strides, BM, BD)
+    of_queries = None
+    if grad_query is not None:
+        of_queries = described(grad_query, batches, heads, l_size, sq_strides, BM, BD)
+    sums_of = tl.make_tensor_descriptor(sums, [batches, heads, l_size], [sums_strides[0], sums_strides[1], 1], [1, 1, BM])
+    correlations_of = tl.make_tensor_descriptor(delta, [batches, heads, l_size], [delta_strides[0], delta_strides[1], 1], [1, 1, BM])
+    of_keys = tl.zeros((BN, BD), ACC)
+    of_values = tl.zeros((BN, BD), ACC)
+    low, high, begin, end = seeing_queries(first_column, l_size, s_size, shift, rules, BM, BN)
+    # Before the first tile there is none: rows behind the last one are not written.
+    changes, last_head, last = tl.zeros((BN, BM), OPERAND), key_head * HEADS, l_size + first_column
+    of_keys, of_values, changes, last_head, last = add_queries(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, low, begin,
+                                                           columns, s_size, shift, scale, rules, ACC, OPERAND, True, HEADS, BM, BD)
+    of_keys, of_values, changes, last_head, last = add_queries(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, begin, end,
+                                                           columns, s_size, shift, scale, rules, ACC, OPERAND, False, HEADS, BM, BD)
+    if rules[0] is not None:
+        of_keys, of_values, changes, last_head, last = add_queries(of_keys, of_values, changes, last_head, last, k, v, queries, gradients, of_queries, sums_of, correlations_of, batch, key_head, end, high,
+                                                               columns, s_size, shift, scale, rules, ACC, OPERAND, True, HEADS, BM, BD)
+    if grad_query is not None:
+        add_part(of_queries, k, changes, batch, last_head, last, BM, BD, ACC)
+    described(grad_key, batches, key_heads, s_size, dk_strides, BN, BD).store([batch, key_head, first_column, 0], (of_keys * scale.to(ACC)).to(OPERAND).reshape(1, 1, BN, BD))
+    described(grad_value, batches, key_heads, s_size, dv_strides, BN, BD).store([batch, key_head, first_column, 0], of_values.to(OPERAND).reshape(1, 1, BN, BD))
+
+
+@nereid.jit
+def scaled_gradient(grad_query, of_queries, scale, l_size, heads, dq_strides, sq_strides, BM: tl.constexpr, BD: tl.constexpr):
+    """grad_query = scale * of_queries, both (batch, head, l, BD) with strides of 1 of the last dimension. Grid: tiles of BM rows of all heads of all batches."""
+    tiles = tl.cdiv(l_size, BM)
+    place = tl.program_id(0) // tiles
+    batch, head = place // heads, place % heads
+    rows, d = tl.program_id(0) % tiles * BM + tl.arange(0, BM), tl.arange(0, BD)
+    part = tile(start_of(of_queries, sq_strides, batch, head, None, 16), rows, d, sq_strides, l_size, BD, True, False, True, 16, True)
+    put(start_of(grad_query, dq_strides, batch, head, None, 16), part * scale, rows, d, dq_strides, l_size, BD, False, True, 16, True)

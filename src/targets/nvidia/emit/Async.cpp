@@ -251,6 +251,26 @@ template <typename Each> void forChunks(Emitter &e, ngpu::TmaStoreOp op, Each ea
   }
 }
 
+/// The same with `op.columns`: the boxes of a group follow one another in each row of boxes.
+template <typename Each> void forColumns(Emitter &e, ngpu::TmaStoreOp op, Each each) {
+  int32_t columns = *op.getColumns();
+  gpu::TmaBox all = gpu::tmaBox(op.getBuffer().getType()), box = all;
+  box.parts.clear();
+  uint32_t second = 0; // where the first box of the second group is
+  for (const gpu::TmaBox::Part &part : all.parts) {
+    if (part.start.back() < columns)
+      box.parts.push_back(part);
+    else if (llvm::all_of(llvm::ArrayRef(part.start).drop_back(), [](int32_t at) { return !at; }) &&
+             part.start.back() == columns)
+      second = part.byteOffset;
+  }
+  llvm::Value *group = groupOf(e);
+  Values coords = scalars(e, op.getCoords());
+  coords.back() = e.b.CreateAdd(coords.back(), e.b.CreateMul(group, e.i32(columns)));
+  forBoxes(e, box, e.b.CreateAdd(addressOf(e, op.getBuffer()), e.b.CreateMul(group, e.i32(second))),
+           coords, each);
+}
+
 void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
   unsigned rank = op.getCoords().size();
   std::string dims = std::to_string(rank) + "d.global.shared::cta.";
@@ -263,7 +283,7 @@ void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
   }
   text += " [$0, " + coordinateList(rank, 2) + "], [$1];";
   std::string constraints = "l,r" + repeated("r", rank);
-  e.when(storingThread(e, op.getChunk().has_value()), [&] {
+  e.when(storingThread(e, op.getChunk().has_value() || op.getColumns().has_value()), [&] {
     llvm::Value *map = e.scalar(op.getMap());
     auto store = [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
       Values args = {map, address};
@@ -272,6 +292,8 @@ void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
     };
     if (op.getChunk())
       forChunks(e, op, store);
+    else if (op.getColumns())
+      forColumns(e, op, store);
     else
       forBoxes(e, gpu::tmaBox(op.getBuffer().getType()), addressOf(e, op.getBuffer()),
                scalars(e, op.getCoords()), store);

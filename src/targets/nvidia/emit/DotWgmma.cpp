@@ -46,16 +46,16 @@ public:
     return describeBlock(map, {kDim, outer, k, outerCount, kCount});
   }
 
-  llvm::Value *value(const WgmmaDescriptor &descriptor) {
+  /// The descriptor of the buffer's first block with the pattern of `descriptor`, to whose start
+  /// address `descriptor.start` is still to be added.
+  llvm::Value *baseOf(const WgmmaDescriptor &descriptor) {
     llvm::Value *&base = bases[descriptor.bits];
     if (!base) {
       // 14 bits of the address, in units of 16 bytes; shared memory ends far below their reach.
       llvm::Value *start = e.b.CreateAnd(e.b.CreateLShr(address, 4), 0x3FFF);
       base = e.b.CreateOr(e.b.CreateZExt(start, e.b.getInt64Ty()), e.i64(descriptor.bits));
     }
-    if (!descriptor.start)
-      return base;
-    return e.b.CreateAdd(base, e.i64(descriptor.start / 16));
+    return base;
   }
 
 private:
@@ -262,7 +262,7 @@ private:
   Values products(const Values &acc, int64_t begin, int64_t end, llvm::Value *useAcc, bool wait) {
     unsigned count = acc.size();
     Code code(2 * count);
-    code.text = "{\n.reg .pred first, more;\nsetp.ne.b32 more, 1, 0;\n";
+    code.text = "{\n.reg .pred first, more;\n.reg .b64 descA, descB;\nsetp.ne.b32 more, 1, 0;\n";
     std::string condition = "1";
     if (auto *constant = dyn_cast_or_null<llvm::ConstantInt>(useAcc))
       condition = constant->isZero() ? "0" : "1";
@@ -309,6 +309,15 @@ private:
     Type c = type.getElementType();
     WgmmaDescriptor b = *sharedB->block(tile.column, tile.columns, k, kCount);
     std::string &text = code.text;
+    // Computed here and not before the loop: sums of a base and a constant would take registers.
+    auto describe = [&](llvm::StringRef name, SharedOperand &operand,
+                        const WgmmaDescriptor &block) {
+      text += "add.s64 " + name.str() + ", " + code.operand(operand.baseOf(block), 'l') + ", " +
+              std::to_string(block.start / 16) + ";\n";
+    };
+    describe("descB", *sharedB, b);
+    if (sharedA)
+      describe("descA", *sharedA, *sharedA->block(tile.row, 64, k, kCount));
     text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(tile.columns) + "k" +
             std::to_string(kCount) +
             (c.isF32()   ? ".f32."
@@ -322,7 +331,7 @@ private:
     if (sharedA) {
       WgmmaDescriptor a = *sharedA->block(tile.row, 64, k, kCount);
       transposeA = !a.kMajor;
-      text += code.operand(sharedA->value(a), 'l');
+      text += "descA";
     } else {
       text += "{";
       for (unsigned word = 0; word < 4; ++word)
@@ -330,7 +339,7 @@ private:
                 code.operand(wordOfA(tile.row + 8 * (word % 2), k + word / 2 * (kCount / 2)), 'r');
       text += "}";
     }
-    text += ", " + code.operand(sharedB->value(b), 'l') + ", " + predicate.str();
+    text += ", descB, " + predicate.str();
     if (isFloat())
       text += ", 1, 1";
     if (bElement.getIntOrFloatBitWidth() == 16) {
