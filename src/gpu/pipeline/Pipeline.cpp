@@ -240,6 +240,7 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     return report;
   report->blocks = unsigned(chosen.numBlocks);
   report->splits = ngpu::splitCount(kernelOf(module));
+  report->pairs = ngpu::isPaired(kernelOf(module));
   if (whyOneBlock)
     report->advice.insert(report->advice.begin(), std::move(*whyOneBlock));
   return report;
@@ -272,6 +273,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
     options.splitProducts = splitProducts;
+    options.multicast = multicast;
     options.verify = true;
     return options;
   }
@@ -306,6 +308,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<bool> splitProducts{
       *this, "split", llvm::cl::desc("divide the iterations of products among blocks of a cluster"),
       llvm::cl::init(false)};
+  Pass::Option<bool> multicast{*this, "multicast",
+                               llvm::cl::desc("let pairs of programs share copies"),
+                               llvm::cl::init(false)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

@@ -15,6 +15,7 @@ namespace nereid::gpu {
 struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
+  bool pairs = false;                    ///< the launcher may start programs in pairs
   unsigned splits = 1;                   ///< blocks that the launcher may let run a program at most
   unsigned blocks = 1;                   ///< that run a program: those of a cluster
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is

@@ -56,18 +56,22 @@ func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1
   ngpu.fence_async
   // CHECK-NEXT: ngpu.fence_async global
   ngpu.fence_async global
+  // CHECK-NEXT: ngpu.fence_async cluster
+  ngpu.fence_async cluster
   // CHECK: %[[OPTIONAL:.*]] = ngpu.tensor_map 3
   // CHECK: ngpu.tensor_map_made %[[OPTIONAL]]
   %optional = ngpu.tensor_map 3
   %made = ngpu.tensor_map_made %optional
   // CHECK: ngpu.mbarrier_expect %{{.*}}, 1024 if %{{.*}}
   ngpu.mbarrier_expect %barrier, 1024 if %yes : !ngpu.buffer<1xi64, #one>
-  // CHECK: ngpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}}, %{{.*}} if %{{.*}} multicast
-  ngpu.tma_load %map[%c, %c], %buffer, %barrier if %yes multicast %blocks : !ngpu.buffer<32x16xf16, #memory>, !ngpu.buffer<1xi64, #one>
+  // CHECK: ngpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}}, %{{.*}} if %{{.*}} shared %{{.*}} by %{{.*}} :
+  ngpu.tma_load %map[%c, %c], %buffer, %barrier if %yes shared %yes by %c : !ngpu.buffer<32x16xf16, #memory>, !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.mbarrier_wait
   ngpu.mbarrier_wait %barrier, %c : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.mbarrier_arrive %{{.*}} each_warp
   ngpu.mbarrier_arrive %barrier each_warp : !ngpu.buffer<1xi64, #one>
+  // CHECK: ngpu.mbarrier_arrive %{{.*}} each_warp if %{{.*}} beside %{{.*}} :
+  ngpu.mbarrier_arrive %barrier each_warp if %yes beside %yes : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.tma_store %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] reduce
   ngpu.tma_store %buffer to %map[%c, %c] reduce fadd : !ngpu.buffer<32x16xf16, #memory>
   // CHECK: ngpu.tma_store_wait 0 complete
