@@ -96,7 +96,7 @@ constexpr Step steps[] = {
     // While a product is one op that adds to its accumulator.
     {"split-products", "divide the iterations of products among the blocks of a cluster",
      [](State &state) -> llvm::Error {
-       splitProducts(state.kernel, state.options);
+       state.report.splitRule = splitProducts(state.kernel, state.options);
        return llvm::Error::success();
      }},
     // Before layouts are chosen for the units that compute the dots.
@@ -239,7 +239,6 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   if (!report)
     return report;
   report->blocks = unsigned(chosen.numBlocks);
-  report->splits = ngpu::splitCount(kernelOf(module));
   report->pairs = ngpu::isPaired(kernelOf(module));
   if (whyOneBlock)
     report->advice.insert(report->advice.begin(), std::move(*whyOneBlock));

@@ -2,11 +2,13 @@
 #pragma once
 #include "explain/Hints.h"
 #include "gpu/Options.h"
+#include "kernel_abi/SplitRule.h"
 #include "kernel_abi/TensorMapPlan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace nereid::gpu {
@@ -16,7 +18,7 @@ struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
   bool pairs = false;                    ///< the launcher may start programs in pairs
-  unsigned splits = 1;                   ///< blocks that the launcher may let run a program at most
+  std::optional<SplitRule> splitRule;    ///< when the launcher may let several blocks run a program
   unsigned blocks = 1;                   ///< that run a program: those of a cluster
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
   Concessions without = {};              ///< optimisations that were switched off so that it fits

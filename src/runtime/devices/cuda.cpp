@@ -329,11 +329,18 @@ struct Extras {
 };
 
 /// The blocks of a cluster that runs a program: where there may be several, as many as fill the
-/// device with the programs of the grid.
-unsigned blocksOfProgram(const Ready &ready, int64_t programs) {
+/// device with the programs of the grid, if there are enough iterations for them.
+unsigned blocksOfProgram(const Ready &ready, const LaunchInfo &info, int64_t programs,
+                         const Slots &slots) {
   unsigned blocks = ready.blocks;
-  while (blocks < ready.mostSplits && programs * blocks * 2 <= ready.splitRoom)
+  if (ready.mostSplits == 1 || programs * 2 > ready.splitRoom)
+    return blocks;
+  int64_t iterations = info.splitRule.iterations(slots.data());
+  for (int32_t least : info.splitRule.least) {
+    if (programs * blocks * 2 > ready.splitRoom || iterations < least)
+      break;
     blocks *= 2;
+  }
   return blocks;
 }
 
@@ -375,7 +382,7 @@ ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const 
   }
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
-  unsigned blocks = blocksOfProgram(ready, programs);
+  unsigned blocks = blocksOfProgram(ready, code.info, programs, slots);
   unsigned cluster = ready.pairs && launch.grid[0] % 2 == 0 ? 2 : blocks;
   Extras extras;
   if (ErrorPtr error = makeExtras(driver, kernel, code.info, code.maps, programs, cluster, stream,

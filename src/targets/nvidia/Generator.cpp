@@ -180,7 +180,10 @@ llvm::Error Compilation::lowerTensors() {
   result->advice = std::move(report->advice);
   result->info.sharedBytes = report->sharedBytes;
   result->info.numCtas = int(report->blocks);
-  result->info.mostSplits = int(report->splits);
+  if (report->splitRule) {
+    result->info.mostSplits = int(report->splitRule->mostBlocks());
+    result->info.splitRule = std::move(*report->splitRule);
+  }
   result->info.pairs = report->pairs;
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();

@@ -23,6 +23,7 @@
 // CHECK-NEXT: ngpu.part_yield
 // CHECK-NEXT: }, {
 // CHECK: scf.for %[[T:.*]] = %[[ID:.*]] to
+// CHECK: arith.andi
 // CHECK: %[[BESIDE:.*]] = arith.andi
 // CHECK: %[[ITS:.*]] = arith.addi
 // CHECK-NEXT: %[[U:.*]] = arith.select %[[BESIDE]], %[[ITS]], %[[T]]

@@ -41,7 +41,7 @@ func.func @shared(%x: tensor<32x16xf16, #row>, %i: i32) -> tensor<32x16xf16, #co
 }
 
 // CHECK-LABEL: func.func @copies
-func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1, #row>, %map: !ngpu.tensormap, %c: i32, %yes: i1, %blocks: i16) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
+func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1, #row>, %map: !ngpu.tensormap, %c: i32, %yes: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
   %buffer = ngpu.local_alloc !ngpu.buffer<32x16xf16, #memory>
   %barrier = ngpu.local_alloc !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.async_copy %{{.*}}, %{{.*}} mask %{{.*}} contiguity 4
