@@ -76,8 +76,11 @@ def check(configuration, mode):
         for m, n, k in CHECKED:
             for programs in (None, 2, 6, 7) if configuration[0] == "persistent" else (None, None):
                 a, b, c = operands(m, n, k, m + (programs or 0))
-                launch_of(kernels, configuration, mode, a, b, c, programs)
-                torch.cuda.synchronize()
+                try:
+                    launch_of(kernels, configuration, mode, a, b, c, programs)
+                    torch.cuda.synchronize()
+                except Exception as error:
+                    raise SystemExit(f"{m}x{n}x{k}, {programs or 'all'} programs: {type(error).__name__}: {str(error).splitlines()[0]}")
                 expected = a.double() @ b.double()
                 worst = max(worst, float(((c.double() - expected).abs() / k**0.5).nan_to_num(float("inf")).max()))
     print(json.dumps({"worst": worst, "right": worst < 4e-3}))
@@ -89,6 +92,7 @@ def measure(size, names, seconds):
     from warp_specialize import captured, operands, sizes_of
     m, n, k = sizes_of(size)
     a, b, c = operands(m, n, k)
+    torch.matmul(a, b, out=c)
     labels, calls = ["cuBLAS"], [captured(lambda: torch.matmul(a, b, out=c))]
     with tempfile.TemporaryDirectory() as folder:
         kernels = functions(folder)

@@ -427,6 +427,8 @@ bool emitAsync(Emitter &e, Operation *op) {
           e.arriveAtBlocks();
         else if (op.getWaitOnly())
           e.waitForBlocks();
+        else if (e.pairs)
+          e.barrierOfPair();
         else
           e.barrierOfBlocks();
         return true;

@@ -42,6 +42,9 @@ public:
 
   /// How many it has chosen (i32).
   llvm::Value *clusterSize();
+  /// Where this program is one of a pair. Without clusters, `barrier.cluster` is assembled to
+  /// barrier 0 of all warps, which those of one part use.
+  void barrierOfPair();
 
   /// Inline PTX. `constraints` as in LLVM ("=r,r,l"). Convergent: all threads of the warp must run
   /// it together.

@@ -76,6 +76,11 @@ void Emitter::barrierOfBlocks() { // it releases and acquires
   waitForBlocks();
 }
 
+void Emitter::barrierOfPair() {
+  if (pairs)
+    when(b.CreateICmpNE(clusterSize(), i32(1)), [&] { barrierOfBlocks(); });
+}
+
 void Emitter::arriveAtBlocks() {
   intrinsic(Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {});
 }

@@ -23,10 +23,8 @@ void meetAll(Emitter &e) {
 
 /// Where the warps part. In a pair the other block has then prepared its mbarriers, too.
 void meetBeforeParts(Emitter &e) {
-  if (e.pairs)
-    e.barrierOfBlocks();
-  else
-    meetAll(e);
+  meetAll(e);
+  e.barrierOfPair();
 }
 
 /// Groups of four warps take or give back registers; they have had `launched`.
