@@ -26,8 +26,8 @@ public:
     } while (values.size() != before);
   }
   bool contains(Value value) const { return values.contains(value); }
-  /// Does it run equally often in both, and in the same branches?
-  bool steers(Operation *op) const {
+  /// May the two run what is in it differently often?
+  bool isUneven(Operation *op) const {
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return contains(loop.getLowerBound()) || contains(loop.getUpperBound()) ||
              contains(loop.getStep());
@@ -47,7 +47,7 @@ void Varying::visit(Operation *op) {
   if (isa<func::FuncOp>(op))
     return;
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    if (steers(op))
+    if (isUneven(op))
       addAll(loop.getBody()->getArguments()), addAll(loop.getResults());
     Operation *yield = loop.getBody()->getTerminator();
     for (auto [init, next, arg, result] : llvm::zip(loop.getInitArgs(), yield->getOperands(),
@@ -57,7 +57,7 @@ void Varying::visit(Operation *op) {
     return;
   }
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
-    if (steers(op))
+    if (isUneven(op))
       return addAll(branch.getResults());
     for (Region &region : branch->getRegions())
       if (!region.empty())
@@ -192,7 +192,7 @@ Value OtherProgram::beside(scf::ForOp loop) {
   Value beside = isPair();
   bool repeated = false; // by a loop around
   for (auto [i, op] : llvm::enumerate(llvm::reverse(around))) {
-    if (varying.steers(op)) {
+    if (varying.isUneven(op)) {
       if (repeated || op == loop)
         return {};
       if (auto tiles = dyn_cast<scf::ForOp>(op)) {

@@ -71,6 +71,7 @@ void emitFurtherParts(Emitter &e, ngpu::WarpSpecializeOp op, bool meetAgain) {
   e.b.SetInsertPoint(end);
   if (meetAgain)
     meetAll(e);
+  e.barrierOfPair(); // that of the consumers at their end, which all warps of the pair come to
   e.b.CreateRetVoid();
 }
 
