@@ -106,7 +106,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, a size")
     parser.add_argument("--sizes", default="512,16x4096x4096,64x4096x4096,1024,16x8192x8192,256x256x8192")
+    parser.add_argument("--modes", default=",".join(MODES))
     options = parser.parse_args()
+    modes = options.modes.split(",")
     import sys
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     from measure import Bench
@@ -115,20 +117,20 @@ def main():
         matmul = load(folder)
         right = set()
         for configuration in SMALL_M + SQUARE:
-            for mode in MODES:
+            for mode in modes:
                 found = check(matmul, mode, configuration)
                 if isinstance(found, float):
                     right.add((mode, configuration))
                 else:
                     print(f"{configuration} {mode}: {found}", flush=True)
-        print(f"{len(right)} of {len(MODES) * len(SMALL_M + SQUARE)} right, {time.monotonic() - start:.0f} s", flush=True)
+        print(f"{len(right)} of {len(modes) * len(SMALL_M + SQUARE)} right, {time.monotonic() - start:.0f} s", flush=True)
         bench = Bench()
         for size in options.sizes.split(","):
             m, n, k = sizes_of(size)
             a, b, c = operands(m, n, k)
             names, calls = ["cuBLAS"], [captured(lambda: torch.matmul(a, b, out=c))]
             for configuration in SMALL_M if m <= 16 else SQUARE:
-                for mode in MODES:
+                for mode in modes:
                     if (mode, configuration) in right:
                         names.append((mode, configuration))
                         calls.append(captured(launch_of(matmul, mode, configuration, a, b, c)))
@@ -136,8 +138,8 @@ def main():
             print(f"{m}x{n}x{k}: cuBLAS {times['cuBLAS'] * 1000:.2f} us ({time.monotonic() - start:.0f} s)")
             for configuration in SMALL_M if m <= 16 else SQUARE:
                 print(f"  {'x'.join(map(str, configuration[:3])):12} w{configuration[3]} s{configuration[4]}  " +
-                      "  ".join(f"{mode} {times[mode, configuration] * 1000:7.2f}" for mode in MODES if (mode, configuration) in times))
-            for mode in MODES:
+                      "  ".join(f"{mode} {times[mode, configuration] * 1000:7.2f}" for mode in modes if (mode, configuration) in times))
+            for mode in modes:
                 best = min((times[each], each[1]) for each in times if each[0] == mode)
                 print(f"  best {mode:6} {best[0] * 1000:7.2f} us  {best[1]}  {times['cuBLAS'] / best[0]:.3f} of cuBLAS", flush=True)
 

@@ -43,6 +43,8 @@ struct GpuOptions {
   OverlapStores overlapStores = OverlapStores::Groups;
   /// The iterations of products may be divided among the blocks of a cluster (SplitProducts.h).
   bool splitProducts = false;
+  /// Pairs of programs may share what the copy engine brings to divided loops (SharedCopies.h).
+  bool multicast = false;
   SkipScaling skipScaling = SkipScaling::Divided;
   /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
   /// for kernels with a loop that is divided.

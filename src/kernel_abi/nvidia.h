@@ -10,9 +10,12 @@
 // A launch has numWarps * 32 threads a block along x, `numCtas` blocks a cluster, `sharedBytes`
 // bytes of dynamic shared memory; the grid is that of the launch, its x multiplied by numCtas.
 // Where `mostSplits` is more than 1, numCtas is 1 and a launch may choose clusters of 2, 4, ... up
-// to mostSplits blocks instead.
+// to mostSplits blocks instead; `splitRule` says which are worth it. Where `pairs` is set, numCtas
+// is 1, the grid is that of the launch in any case, and if its x is even a launch may have clusters
+// of two blocks, each of which runs a program.
 #pragma once
 
+#include "kernel_abi/SplitRule.h"
 #include "kernel_abi/TensorMapPlan.h"
 
 #include <cstdint>
@@ -27,6 +30,8 @@ struct LaunchInfo {
   int numWarps = 4;
   int numCtas = 1;
   int mostSplits = 1;
+  gpu::SplitRule splitRule; ///< where mostSplits is more than 1
+  bool pairs = false;
   int64_t sharedBytes = 0;        ///< dynamic shared memory of a block
   int64_t globalScratchBytes = 0; ///< global memory of a program
   int64_t globalScratchAlign = 128;

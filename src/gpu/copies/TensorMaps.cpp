@@ -280,7 +280,7 @@ private:
     ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());
     for (auto [load, buffer] : llvm::zip(group, buffers))
       ngpu::TmaLoadOp::create(b, loc, tensorMapOf(b, load.getDesc()), load.getCoords(), buffer,
-                              barrier, Value(), Value(), load.getEvict());
+                              barrier, Value(), Value(), Value(), load.getEvict());
     Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
     ngpu::MBarrierWaitOp::create(b, loc, barrier, zero, Value());
     // All threads have finished waiting on the mbarrier before its bytes are reused.

@@ -96,7 +96,7 @@ constexpr Step steps[] = {
     // While a product is one op that adds to its accumulator.
     {"split-products", "divide the iterations of products among the blocks of a cluster",
      [](State &state) -> llvm::Error {
-       splitProducts(state.kernel, state.options);
+       state.report.splitRule = splitProducts(state.kernel, state.options);
        return llvm::Error::success();
      }},
     // Before layouts are chosen for the units that compute the dots.
@@ -239,7 +239,7 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   if (!report)
     return report;
   report->blocks = unsigned(chosen.numBlocks);
-  report->splits = ngpu::splitCount(kernelOf(module));
+  report->pairs = ngpu::isPaired(kernelOf(module));
   if (whyOneBlock)
     report->advice.insert(report->advice.begin(), std::move(*whyOneBlock));
   return report;
@@ -272,6 +272,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
     options.splitProducts = splitProducts;
+    options.multicast = multicast;
     options.verify = true;
     return options;
   }
@@ -306,6 +307,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<bool> splitProducts{
       *this, "split", llvm::cl::desc("divide the iterations of products among blocks of a cluster"),
       llvm::cl::init(false)};
+  Pass::Option<bool> multicast{*this, "multicast",
+                               llvm::cl::desc("let pairs of programs share copies"),
+                               llvm::cl::init(false)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

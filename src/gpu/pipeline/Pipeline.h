@@ -2,11 +2,13 @@
 #pragma once
 #include "explain/Hints.h"
 #include "gpu/Options.h"
+#include "kernel_abi/SplitRule.h"
 #include "kernel_abi/TensorMapPlan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace nereid::gpu {
@@ -15,7 +17,8 @@ namespace nereid::gpu {
 struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
-  unsigned splits = 1;                   ///< blocks that the launcher may let run a program at most
+  bool pairs = false;                    ///< the launcher may start programs in pairs
+  std::optional<SplitRule> splitRule;    ///< when the launcher may let several blocks run a program
   unsigned blocks = 1;                   ///< that run a program: those of a cluster
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
   Concessions without = {};              ///< optimisations that were switched off so that it fits

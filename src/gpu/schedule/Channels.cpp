@@ -15,6 +15,18 @@
 //     branches on the same conditions. `sameNest` compares the expressions;
 //   - what reads a slot (a product that is waited for later) ends before its hold is released: a
 //     hold that leaves the iteration goes together with products in flight.
+//
+// A paired channel is filled by the producers of both blocks of a pair (PairedCopies.h). Its
+// "empty" expect the readers of both. Who releases a slot arrives at its own block's, then at the
+// other block's, or at its own twice where the other block does not come there (`beside` false, as
+// in a cluster of one). So every block counts the same number of arrivals in every turn, and a
+// slot is empty when nobody reads it in either block. No warp arrives for a turn before the
+// mbarrier has completed the one before: the other block's readers get turn t + 1 when their
+// producer has seen turn t released, and each warp of this block has arrived here before it arrives
+// there. The copies of the other block are announced by this block's producer, with its own:
+// mbarrier "full" is given bytes before they are announced if the other producer is ahead, but does
+// not complete without the arrival of this one. All parts begin when both blocks have made their
+// mbarriers, and no block ends before both have computed.
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/Rings.h"
@@ -181,6 +193,24 @@ template <typename Op> SmallVector<Op> usersInOrder(ngpu::ChannelOp channel) {
   return found;
 }
 
+/// All sides of a paired channel mean the same by "beside", those of another have no such thing.
+llvm::Error verifyPairs(ngpu::ChannelOp channel, MutableArrayRef<ngpu::ChannelPutOp> puts,
+                        SameNest &nest) {
+  auto releases = usersInOrder<ngpu::ChannelReleaseOp>(channel);
+  auto has = [](auto op) { return bool(op.getBeside()); };
+  if (!channel.getPaired())
+    return llvm::none_of(puts, has) && llvm::none_of(releases, has)
+               ? llvm::Error::success()
+               : wrong("a channel of one block waits for another block");
+  if (puts.size() != 1 || !has(puts[0]) || !llvm::all_of(releases, has))
+    return wrong("a paired channel has one place where it is filled, and says there and at every "
+                 "release whether the other block is there, too");
+  for (ngpu::ChannelReleaseOp release : releases)
+    if (!nest.values(puts[0].getBeside(), release.getBeside()))
+      return wrong("the sides of a paired channel differ in whether the other block is there");
+  return llvm::Error::success();
+}
+
 llvm::Error verifyChannel(ngpu::ChannelOp channel) {
   auto puts = usersInOrder<ngpu::ChannelPutOp>(channel);
   auto gets = usersInOrder<ngpu::ChannelGetOp>(channel);
@@ -211,7 +241,7 @@ llvm::Error verifyChannel(ngpu::ChannelOp channel) {
     if (!nest.values(put.getSlot(), get.getSlot()) || !nest.values(put.getPhase(), get.getPhase()))
       return wrong("the two sides of a channel count its slots differently");
   }
-  return llvm::Error::success();
+  return verifyPairs(channel, puts, nest);
 }
 
 //===--- lowering ----------------------------------------------------------------------------===//
@@ -245,9 +275,10 @@ void Lowering::run() {
   for (unsigned k = 0; k < slots; ++k) {
     Value slot = constant(k, loc);
     ngpu::MBarrierInitOp::create(builder, loc, barrierOf(full, slot, loc), 1);
-    ngpu::MBarrierInitOp::create(builder, loc, barrierOf(empty, slot, loc), channel.getReaders());
+    ngpu::MBarrierInitOp::create(builder, loc, barrierOf(empty, slot, loc),
+                                 channel.getReaders() * (channel.getPaired() ? 2 : 1));
   }
-  ngpu::FenceAsyncOp::create(builder, loc);
+  ngpu::FenceAsyncOp::create(builder, loc, /*global=*/false, /*cluster=*/channel.getPaired());
   // Releases first: they look at where their holds come from.
   SmallVector<Operation *> users(channel->getUsers());
   std::stable_partition(users.begin(), users.end(), llvm::IsaPred<ngpu::ChannelReleaseOp>);
@@ -292,7 +323,7 @@ void Lowering::lower(ngpu::ChannelReleaseOp release) {
   if (!slot.getDefiningOp<ngpu::ChannelGetOp>())
     exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, slot, constant(0, loc));
   ngpu::MBarrierArriveOp::create(builder, loc, barrierOf(empty, slot, loc), 1, /*each_warp=*/true,
-                                 exists);
+                                 exists, release.getBeside());
   release.erase();
 }
 

@@ -245,7 +245,7 @@ void Overlap::landSecond() {
   auto wait = ngpu::WgmmaWaitOp::create(rewriter, loc, TypeRange(ValueRange(values)), 0, values);
   for (auto [use, result] : llvm::zip(uses, wait.getResults().drop_front()))
     use->set(result);
-  ngpu::ChannelReleaseOp::create(rewriter, loc, channels.second, carriedHold);
+  ngpu::ChannelReleaseOp::create(rewriter, loc, channels.second, carriedHold, Value());
   for (Operation *update : pair.updates) {
     update->replaceUsesOfWith(sum, wait.getResult(0));
     update->moveBefore(yield);
@@ -281,7 +281,7 @@ Operation *Overlap::finish() {
   rewriter.replaceUsesWithIf(sum, branch.getResult(0),
                              [&](OpOperand &use) { return !branch->isAncestor(use.getOwner()); });
   rewriter.setInsertionPointAfter(branch);
-  return ngpu::ChannelReleaseOp::create(rewriter, loc, channels.second, carried[1]);
+  return ngpu::ChannelReleaseOp::create(rewriter, loc, channels.second, carried[1], Value());
 }
 
 Operation *Overlap::run() {
@@ -292,7 +292,7 @@ Operation *Overlap::run() {
   carry();
   issueBoth();
   rewriter.setInsertionPointAfter(flying.getDefiningOp());
-  ngpu::ChannelReleaseOp::create(rewriter, loc, channels.first, hold);
+  ngpu::ChannelReleaseOp::create(rewriter, loc, channels.first, hold, Value());
   landSecond();
   Operation *last = finish();
   rewriter.eraseOp(pair.second);

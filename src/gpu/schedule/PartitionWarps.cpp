@@ -29,6 +29,7 @@
 #include "gpu/schedule/OverlapProducts.h"
 #include "gpu/schedule/ProductsInFlight.h"
 #include "gpu/schedule/Rings.h"
+#include "gpu/schedule/SharedCopies.h"
 #include "layout/LinearLayout.h"
 #include "transforms/Explain.h"
 
@@ -107,6 +108,10 @@ struct Candidate {
   SmallVector<Stream, 2> streams;
   Value slot, phase;         ///< carried by the consumers' loop
   Operation *last = nullptr; ///< behind which nothing of the consumers reads a slot
+  /// What it has in common with the other program of a pair; nothing: it is not known or not asked.
+  std::optional<SharedCopies> sharing;
+
+  Value beside() const { return sharing ? sharing->beside : Value(); }
 
   bool isPair() const { return streams.size() == 2; }
 };
@@ -156,6 +161,7 @@ private:
   const char *consider(scf::ForOp loop);
   void findStreams(Candidate &one) const;
   bool mayRunAhead(Operation *load, Value memory) const;
+  void shareCopies();
   void makeRings(OpBuilder builder);
   void carryState(Rings &ring);
   std::pair<Value, Value> advance(OpBuilder &builder, Location loc, unsigned slots, Value slot,
@@ -342,6 +348,16 @@ void Partition::advise(scf::ForOp loop, const char *reason) {
                                        transforms::placeOf(loop.getLoc()), {reason}));
 }
 
+/// With one loop, whose copies the programs of a pair may share.
+void Partition::shareCopies() {
+  if (!options.multicast || candidates.size() != 1 || candidates[0].isPair() ||
+      ngpu::splitCount(kernel) > 1)
+    return;
+  candidates[0].sharing = findSharedCopies(kernel, candidates[0].loop, candidates[0].loads);
+  if (candidates[0].sharing)
+    kernel->setAttr(ngpu::pairsName, rewriter.getI32IntegerAttr(1));
+}
+
 /// Gives each candidate rings of its own, or those of a loop before it.
 void Partition::makeRings(OpBuilder builder) {
   for (Candidate &one : candidates) {
@@ -358,7 +374,7 @@ void Partition::makeRings(OpBuilder builder) {
         buffers.push_back(makeRing(builder, load.getLoc(), slotOf(load), one.slots));
       fresh.channels.push_back(ngpu::ChannelOp::create(
           builder, one.loop.getLoc(), ngpu::ChannelType::get(builder.getContext(), one.slots),
-          builder.getI32IntegerAttr(options.numWarps)));
+          uint32_t(options.numWarps), one.sharing.has_value()));
     }
   }
 }
@@ -453,6 +469,10 @@ void Partition::carryState(Rings &ring) {
 bool Partition::sliceCopies(CopySlice &slice) {
   return llvm::all_of(candidates, [&](Candidate &one) {
     return slice.addControl(one.loads[0]) && slice.add(one.slot) && slice.add(one.phase) &&
+           (!one.sharing || slice.add(one.beside())) &&
+           (!one.sharing ||
+            llvm::all_of(one.sharing->shared,
+                         [&](Value shared) { return !shared || slice.add(shared); })) &&
            llvm::all_of(one.loads, [&](tile::DescLoadOp load) {
              return llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); });
            });
@@ -464,8 +484,9 @@ void Partition::emitPuts(OpBuilder &builder, const IRMapping &map, const Rings &
                          Candidate &one) {
   Location loc = one.loop.getLoc();
   Value slot = map.lookupOrDefault(one.slot), phase = map.lookupOrDefault(one.phase);
+  Value beside = one.sharing ? map.lookupOrDefault(one.beside()) : Value();
   for (auto [stream, channel, buffers] : llvm::zip(one.streams, ring.channels, ring.buffers)) {
-    auto put = ngpu::ChannelPutOp::create(builder, loc, channel, slot, phase);
+    auto put = ngpu::ChannelPutOp::create(builder, loc, channel, slot, phase, beside);
     Block &body = put.getBody().emplaceBlock();
     Value barrier = body.addArgument(mbarrierType(builder.getContext()), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(&body);
@@ -474,9 +495,14 @@ void Partition::emitPuts(OpBuilder &builder, const IRMapping &map, const Rings &
       for (Value coord : load.getCoords())
         coords.push_back(map.lookupOrDefault(coord));
       Location at = load.getLoc();
+      Value shared;
+      if (one.sharing)
+        shared = one.sharing->shared[llvm::find(one.loads, load) - one.loads.begin()];
+      if (shared)
+        shared = map.lookupOrDefault(shared);
       Value to = ngpu::SlotOp::create(inside, at, slotOf(load), buffer, slot);
       ngpu::TmaLoadOp::create(inside, at, tensorMapOf(inside, load.getDesc()), coords, to, barrier,
-                              Value(), Value(), load.getEvict());
+                              Value(), shared, shared ? slot : Value(), load.getEvict());
     }
   }
 }
@@ -557,7 +583,7 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
   }
   if (!product) {
     rewriter.setInsertionPoint(one.loop.getBody()->getTerminator());
-    ngpu::ChannelReleaseOp::create(rewriter, loc, channel, hold);
+    ngpu::ChannelReleaseOp::create(rewriter, loc, channel, hold, one.beside());
     one.last = one.loop;
     return;
   }
@@ -572,12 +598,14 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
   fresh->setDiscardableAttrs(attributes);
   one.loop = fresh;
   rewriter.setInsertionPointAfter(landed);
-  ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getRegionIterArgs().back());
+  ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getRegionIterArgs().back(),
+                                 one.beside());
   rewriter.setInsertionPointAfter(fresh);
   Value sum = fresh.getResult(number);
   auto wait = ngpu::WgmmaWaitOp::create(rewriter, product.getLoc(), sum.getType(), 0, sum);
   sum.replaceAllUsesExcept(wait.getResult(0), wait);
-  one.last = ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getResults().back());
+  one.last = ngpu::ChannelReleaseOp::create(rewriter, loc, channel, fresh.getResults().back(),
+                                            one.beside());
 }
 
 unsigned Partition::run() {
@@ -614,7 +642,8 @@ unsigned Partition::run() {
 
   unsigned deepest = 0;
   Block &body = kernel.getBody().front();
-  OpBuilder top = OpBuilder::atBlockBegin(&body);
+  shareCopies();
+  OpBuilder top = OpBuilder::atBlockBegin(&body); // in front of all that becomes a part
   for (Candidate &one : candidates)
     deepest = std::max(deepest, one.slots);
   makeRings(top);
@@ -652,6 +681,8 @@ unsigned Partition::run() {
   });
   ngpu::PartYieldOp::create(ahead, kernel.getLoc(), ValueRange());
   OpBuilder end = OpBuilder::atBlockEnd(&consumers);
+  if (ngpu::isPaired(kernel)) // the other block may still reach this one's mbarriers
+    ngpu::ClusterBarrierOp::create(end, kernel.getLoc(), false, false);
   ngpu::PartYieldOp::create(end, kernel.getLoc(), ValueRange());
 
   if (takesTurns() && llvm::any_of(candidates, [](Candidate &one) { return one.isPair(); })) {

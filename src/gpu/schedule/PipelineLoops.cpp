@@ -504,7 +504,7 @@ void LoopPipeliner::fetchBlocks(IRMapping &map, Value predicate, Value slot) {
       coords.push_back(map.lookupOrDefault(coord));
     Value buffer = ngpu::SlotOp::create(builder, at, block.slot, block.ring, slot);
     ngpu::TmaLoadOp::create(builder, at, tensorMapOf(builder, block.load.getDesc()), coords, buffer,
-                            barrier, predicate, Value(), block.load.getEvict());
+                            barrier, predicate, Value(), Value(), block.load.getEvict());
   }
 }
 

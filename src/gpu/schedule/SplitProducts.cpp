@@ -1,6 +1,7 @@
 #include "gpu/schedule/SplitProducts.h"
 
 #include "ir/ngpu/Dialect.h"
+#include "transforms/LaunchNumber.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -76,6 +77,39 @@ bool isSumOfProducts(scf::ForOp loop, unsigned number) {
   return any && sum == carried && carried.hasOneUse();
 }
 
+/// How many iterations the loop has, for the launcher: upper bounds that it can compute, or the
+/// quotient of such a number and a constant. The rest of the rule is left empty.
+std::optional<SplitRule> iterationsOf(scf::ForOp loop) {
+  SplitRule rule;
+  APInt step;
+  if (!matchPattern(loop.getStep(), m_ConstantInt(&step)) || step.getSExtValue() < 1)
+    return std::nullopt;
+  rule.divisor = step.getSExtValue();
+  Value upper = loop.getUpperBound();
+  if (auto quotient = upper.getDefiningOp<arith::DivSIOp>()) {
+    APInt divisor;
+    if (rule.divisor != 1 || !isZero(loop.getLowerBound()) ||
+        !matchPattern(quotient.getRhs(), m_ConstantInt(&divisor)) || divisor.getSExtValue() < 1)
+      return std::nullopt;
+    rule.divisor = divisor.getSExtValue();
+    upper = quotient.getLhs();
+  }
+  auto above = transforms::launchNumber(upper),
+       below = transforms::launchNumber(loop.getLowerBound());
+  if (!above || !below)
+    return std::nullopt;
+  using Op = HostNumber::Op;
+  rule.extent = std::move(*above);
+  llvm::append_range(rule.extent.steps, below->steps);
+  rule.extent.steps.push_back({Op::Sub});
+  if (!loop.getUpperBound().getDefiningOp<arith::DivSIOp>()) {
+    rule.extent.steps.push_back({Op::Constant, rule.divisor - 1});
+    rule.extent.steps.push_back({Op::Add});
+  }
+  return rule.extent.depth() <= HostNumber::maxDepth ? std::optional(std::move(rule))
+                                                     : std::nullopt;
+}
+
 /// Does the op leave memory as it is, whichever blocks run it and how often?
 bool onlyReads(Operation *op) {
   return !op->walk([](Operation *each) {
@@ -102,6 +136,8 @@ public:
   explicit Splitter(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
 
   bool find();
+  /// When it is worth it; before `rewrite`. Nothing: the launcher cannot know it.
+  std::optional<SplitRule> rule() const;
   void rewrite();
   unsigned blocksAtMost() const { return mostBlocks(elements); }
 
@@ -143,6 +179,14 @@ bool Splitter::find() {
       return false;
   }
   return any && onlyReads(loop);
+}
+
+std::optional<SplitRule> Splitter::rule() const {
+  std::optional<SplitRule> rule = iterationsOf(loop);
+  if (rule)
+    for (unsigned blocks = 2; blocks <= blocksAtMost(); blocks *= 2)
+      rule->least.push_back(int32_t(leastIterations(blocks, elements)));
+  return rule;
 }
 
 /// `step`, a number or a tensor of numbers, `count` times, in numbers of its type.
@@ -299,17 +343,17 @@ void Splitter::rewrite() {
 
 } // namespace
 
-void splitProducts(func::FuncOp kernel, const GpuOptions &options) {
+std::optional<SplitRule> splitProducts(func::FuncOp kernel, const GpuOptions &options) {
   if (!options.splitProducts || options.numBlocks > 1 ||
       options.machine.maxBlocks < mostBlocks(1) || options.specialise == Specialise::Always ||
       !llvm::hasSingleElement(kernel.getBody()))
-    return;
+    return std::nullopt;
   if (kernel
           ->walk([](Operation *op) {
             return dependsOnGrid(op) ? WalkResult::interrupt() : WalkResult::advance();
           })
           .wasInterrupted())
-    return;
+    return std::nullopt;
   Block &body = kernel.getBody().front();
   for (Operation &op : body) {
     auto loop = dyn_cast<scf::ForOp>(op);
@@ -317,16 +361,20 @@ void splitProducts(func::FuncOp kernel, const GpuOptions &options) {
     if (loop && product) {
       Splitter splitter(loop);
       if (loop->hasAttr("tile.warp_specialize") || !splitter.find())
-        return;
+        return std::nullopt;
+      std::optional<SplitRule> rule = splitter.rule();
+      if (!rule)
+        return std::nullopt;
       splitter.rewrite();
       kernel->setAttr(
           ngpu::splitsName,
           Builder(kernel.getContext()).getI32IntegerAttr(int32_t(splitter.blocksAtMost())));
-      return;
+      return rule;
     }
     if (product || !onlyReads(&op))
-      return;
+      return std::nullopt;
   }
+  return std::nullopt;
 }
 
 } // namespace nereid::gpu

@@ -17,17 +17,20 @@
 // only added to by products;
 // - all else that it carries is advanced by the same amount in every iteration (pointers), and not
 //   used behind it;
+// - the launcher can compute how many iterations it has (LaunchNumber.h);
 // - it reads memory, and does nothing else to it. The same holds for all before it.
 //
 // It runs on tile IR, before products are rewritten for the unit that computes them.
 #pragma once
 #include "gpu/Options.h"
+#include "kernel_abi/SplitRule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace nereid::gpu {
 
-/// Marks `kernel` with `ngpu.splits`, the greatest number of blocks, if its product was split.
-void splitProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
+/// Marks `kernel` with `ngpu.splits`, the greatest number of blocks, if its product was split, and
+/// says when that is worth it.
+std::optional<SplitRule> splitProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 } // namespace nereid::gpu

@@ -251,8 +251,8 @@ constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   constexpr StringLiteral ofFunctions[] = {
-      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",     "ngpu.sm",
-      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps", splitsName};
+      "ngpu.num_warps",   "ngpu.num_blocks",    "ngpu.num_lanes", "ngpu.sm", "ngpu.shared_bytes",
+      "ngpu.tensor_maps", "ngpu.optional_maps", splitsName,       pairsName};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))
@@ -331,6 +331,10 @@ unsigned blockCount(Operation *op) {
 unsigned splitCount(Operation *kernel) {
   auto attr = kernel->getAttrOfType<IntegerAttr>(splitsName);
   return attr ? attr.getInt() : 1;
+}
+
+bool isPaired(Operation *kernel) {
+  return kernel->hasAttr(pairsName);
 }
 
 unsigned laneCount(Operation *op) {

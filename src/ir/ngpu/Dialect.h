@@ -67,6 +67,10 @@ unsigned blockCount(mlir::Operation *op);
 constexpr llvm::StringLiteral splitsName = "ngpu.splits";
 /// The number; 1 where it is missing.
 unsigned splitCount(mlir::Operation *kernel);
+/// Of a kernel whose programs 2i and 2i + 1 along the first axis may be the blocks of one cluster,
+/// if the launcher starts them so: a pair (`shared` copies).
+constexpr llvm::StringLiteral pairsName = "ngpu.pairs";
+bool isPaired(mlir::Operation *kernel);
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

@@ -397,8 +397,28 @@ LogicalResult ChannelType::verify(llvm::function_ref<InFlightDiagnostic()> emitE
   return success();
 }
 
+/// Of ops that reach the other block of a pair.
+static LogicalResult isInPairs(Operation *op) {
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  return !kernel || isPaired(kernel)
+             ? success()
+             : op->emitOpError() << "is only for kernels with `" << pairsName << "`";
+}
+
 LogicalResult ChannelOp::verify() {
-  return getReaders() > 0 ? success() : emitOpError("has at least one reader");
+  if (getReaders() <= 0)
+    return emitOpError("has at least one reader");
+  return getPaired() ? isInPairs(*this) : success();
+}
+
+LogicalResult TmaLoadOp::verify() {
+  if (bool(getShared()) != bool(getTurn()))
+    return emitOpError("a shared copy has a turn, and only that");
+  return getShared() ? isInPairs(*this) : success();
+}
+
+LogicalResult MBarrierArriveOp::verify() {
+  return getBeside() ? isInPairs(*this) : success();
 }
 
 LogicalResult ChannelPutOp::verify() {
@@ -408,8 +428,10 @@ LogicalResult ChannelPutOp::verify() {
   bool any = false;
   for (Operation &op : body) {
     if (auto load = dyn_cast<TmaLoadOp>(op)) {
-      if (load.getBarrier() != body.getArgument(0) || load.getPredicate() || load.getMulticast())
-        return load.emitOpError("signals the region's mbarrier, always and here alone");
+      if (load.getBarrier() != body.getArgument(0) || load.getPredicate() ||
+          (load.getShared() && !getBeside()))
+        return load.emitOpError("signals the region's mbarrier, always, and in the other block of "
+                                "a pair only with `beside`");
       any = true;
     } else if (!isMemoryEffectFree(&op)) {
       return emitOpError() << "may hold only copies and pure operations, found " << op.getName();

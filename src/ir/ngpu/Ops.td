@@ -129,9 +129,10 @@ def NGPU_FenceAsyncOp : NGPU_Op<"fence_async", [MemoryEffects<[MemRead<NGPU_Shar
   let summary = "earlier ordinary writes to shared memory are seen by later asynchronous ones (fence.proxy.async)";
   let description = [{
     Each writing thread runs it before the barrier after which wgmma or a bulk copy reads. `global`: writes to global memory as well.
+    `cluster`: also shows mbarriers that this thread has made to the other blocks of the cluster, behind the next barrier of the cluster.
   }];
-  let arguments = (ins UnitAttr:$global);
-  let assemblyFormat = "(`global` $global^)? attr-dict";
+  let arguments = (ins UnitAttr:$global, UnitAttr:$cluster);
+  let assemblyFormat = "(`global` $global^)? (`cluster` $cluster^)? attr-dict";
 }
 
 def NGPU_MBarrierInitOp : NGPU_Op<"mbarrier_init"> {
@@ -152,12 +153,19 @@ def NGPU_MBarrierExpectOp : NGPU_Op<"mbarrier_expect"> {
   let assemblyFormat = "$barrier `,` $bytes (`if` $predicate^)? attr-dict `:` type($barrier)";
 }
 
-def NGPU_MBarrierArriveOp : NGPU_Op<"mbarrier_arrive"> {
+def NGPU_MBarrierArriveOp : NGPU_Op<"mbarrier_arrive", [AttrSizedOperandSegments]> {
   let summary = "one thread of the region arrives, `count` times";
-  let description = "With `each_warp` one thread of every warp arrives once.";
+  let description = [{
+    With `each_warp` one thread of every warp arrives once. With `beside` it then arrives a second time: at the other block's mbarrier in the
+    same place where `beside` is true, else at its own. Only in a kernel with `ngpu.pairs`.
+  }];
   let arguments = (ins Arg<NGPU_MBarrier, "", [MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>:$barrier,
-                       DefaultValuedAttr<I32Attr, "1">:$count, UnitAttr:$each_warp, Optional<I1>:$predicate);
-  let assemblyFormat = "$barrier (`count` $count^)? (`each_warp` $each_warp^)? (`if` $predicate^)? attr-dict `:` type($barrier)";
+                       DefaultValuedAttr<I32Attr, "1">:$count, UnitAttr:$each_warp, Optional<I1>:$predicate,
+                       Optional<I1>:$beside);
+  let assemblyFormat = [{
+    $barrier (`count` $count^)? (`each_warp` $each_warp^)? (`if` $predicate^)? (`beside` $beside^)? attr-dict `:` type($barrier)
+  }];
+  let hasVerifier = 1;
 }
 
 def NGPU_MBarrierWaitOp : NGPU_Op<"mbarrier_wait"> {
@@ -256,17 +264,20 @@ def NGPU_TmaLoadOp : NGPU_Op<"tma_load", [AttrSizedOperandSegments]> {
   let summary = "the copy engine fills a buffer with a box of a tensor and signals an mbarrier";
   let description = [{
     Coordinates in elements, outermost first. A buffer wider than its swizzle span takes several boxes. Boxes out of
-    bounds are zero (or NaN) filled and count fully. `multicast`: a mask of the cluster's blocks that receive.
+    bounds are zero (or NaN) filled and count fully. `shared`: where it is true, both blocks of a pair come to the op and want the same box in
+    the same place. Each brings every other box, beginning with that of its rank, exchanged where `turn` is odd, to both; each
+    mbarrier gets all bytes. Only in a kernel with `ngpu.pairs`.
   }];
   let arguments = (ins NGPU_Map:$map, Variadic<I32>:$coords,
                        Arg<NGPU_AnyBuffer, "", [MemWrite<NGPU_SharedMemory>]>:$buffer,
                        Arg<NGPU_MBarrier, "", [MemWrite<NGPU_SharedMemory>]>:$barrier,
-                       Optional<I1>:$predicate, Optional<I16>:$multicast,
+                       Optional<I1>:$predicate, Optional<I1>:$shared, Optional<I32>:$turn,
                        DefaultValuedAttr<Tile_EvictionPolicy, "::nereid::tile::EvictionPolicy::Normal">:$evict);
   let assemblyFormat = [{
-    $map `[` $coords `]` `,` $buffer `,` $barrier (`if` $predicate^)? (`multicast` $multicast^)? (`evict` $evict^)?
+    $map `[` $coords `]` `,` $buffer `,` $barrier (`if` $predicate^)? (`shared` $shared^ `by` $turn)? (`evict` $evict^)?
     attr-dict `:` type($buffer) `,` type($barrier)
   }];
+  let hasVerifier = 1;
 }
 
 def NGPU_TmaStoreOp : NGPU_Op<"tma_store"> {
@@ -406,10 +417,13 @@ def NGPU_AnyInWarpOp : NGPU_Op<"any_in_warp", [MemoryEffects<[MemRead<NGPU_Share
 
 def NGPU_ChannelOp : NGPU_Op<"channel", [MemoryEffects<[MemAlloc<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "a channel, all slots empty";
-  let description = "`readers`: warps that release every slot.";
-  let arguments = (ins I32Attr:$readers);
+  let description = [{
+    `readers`: warps that release every slot. `paired`: copies fill the slots of both blocks of a pair, so that a slot is empty when the readers of both
+    have released it; only in a kernel with `ngpu.pairs`.
+  }];
+  let arguments = (ins I32Attr:$readers, UnitAttr:$paired);
   let results = (outs NGPU_Channel:$result);
-  let assemblyFormat = "`readers` $readers attr-dict `:` type($result)";
+  let assemblyFormat = "`readers` $readers (`paired` $paired^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
@@ -418,11 +432,11 @@ def NGPU_ChannelPutOp : NGPU_Op<"channel_put", [SingleBlock, NoTerminator,
   let summary = "waits until a slot is empty and fills it by the copies in the region";
   let description = [{
     The region's argument is the mbarrier that the copies signal. It holds `tma_load`s and what is pure; the slot counts as
-    filled when all their bytes have arrived.
+    filled when all their bytes have arrived. `beside`, of a paired channel only: does the other block come to this put and to the release of its slot, too?
   }];
-  let arguments = (ins NGPU_Channel:$channel, I32:$slot, I32:$phase);
+  let arguments = (ins NGPU_Channel:$channel, I32:$slot, I32:$phase, Optional<I1>:$beside);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$channel `[` $slot `,` $phase `]` $body attr-dict `:` type($channel)";
+  let assemblyFormat = "$channel `[` $slot `,` $phase `]` (`beside` $beside^)? $body attr-dict `:` type($channel)";
   let hasVerifier = 1;
 }
 
@@ -441,8 +455,9 @@ def NGPU_ChannelNoneOp : NGPU_Op<"channel_none", [MemoryEffects<[MemWrite<NGPU_A
 
 def NGPU_ChannelReleaseOp : NGPU_Op<"channel_release", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "every warp of the region has read the slot: it counts as empty when all have said so";
-  let arguments = (ins NGPU_Channel:$channel, NGPU_Hold:$hold);
-  let assemblyFormat = "$channel `,` $hold attr-dict `:` type($channel)";
+  let description = "`beside`: see `channel_put`.";
+  let arguments = (ins NGPU_Channel:$channel, NGPU_Hold:$hold, Optional<I1>:$beside);
+  let assemblyFormat = "$channel `,` $hold (`beside` $beside^)? attr-dict `:` type($channel)";
 }
 
 #endif // NEREID_NGPU_OPS

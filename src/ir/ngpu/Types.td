@@ -20,7 +20,8 @@ def NGPU_Dialect : Dialect {
     warps of their region, converged.
 
     Attributes on the kernel (a `func.func` with `tile.kernel`): `ngpu.num_warps` (i32), `ngpu.num_blocks` (i32; 1 where it is missing), `ngpu.splits` (i32: the blocks of a
-    cluster, at most so many and a power of two, run one program, as many as the launcher chooses; such a program has the warps of one block),
+    cluster, at most so many and a power of two, run one program, as many as the launcher chooses; such a program has the warps of one block), `ngpu.pairs` (i32, 1: the launcher may start programs 2i and 2i + 1 of the first axis as
+    the two blocks of a cluster),
     `ngpu.num_lanes` (i32; 32 where it is missing), `ngpu.sm` (i32: 80, 90, ... as the target numbers its machines), after allocation `ngpu.shared_bytes` (i32) and on every `ngpu.local_alloc` `offset` (bytes from the start of the
     block's dynamic shared memory). `ngpu.tensor_maps` (i32): how many tensor maps the launcher passes; `ngpu.optional_maps` (i32): a bit for each of the first 31 that it
     passes as zeros where it cannot make it. An op that needs scratch shared

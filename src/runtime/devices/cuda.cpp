@@ -153,11 +153,11 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   there.sharedBytes = unsigned(info.sharedBytes);
   there.blocks = unsigned(info.numCtas);
   if (!kernel.request.options.cooperative && !kernel.request.options.pdl)
-    there.mostSplits = unsigned(info.mostSplits);
+    there.mostSplits = unsigned(info.mostSplits), there.pairs = info.pairs;
   there.name = name;
   there.needsExtras = kernel.request.options.cooperative || kernel.request.options.pdl ||
-                      info.numCtas > 1 || there.mostSplits > 1 || !info.tensorMaps.empty() ||
-                      info.globalScratchBytes;
+                      info.numCtas > 1 || there.mostSplits > 1 || there.pairs ||
+                      !info.tensorMaps.empty() || info.globalScratchBytes;
   there.currentContext = cuda.cuCtxGetCurrent;
   there.launchKernel = cuda.cuLaunchKernel;
 
@@ -226,6 +226,7 @@ public:
     out["num_warps"] = info.numWarps;
     out["num_ctas"] = info.numCtas;
     out["most_splits"] = info.mostSplits;
+    out["pairs"] = info.pairs;
     out["num_stages"] = options.numStages;
     out["maxnreg"] = options.maxRegisters ? llvm::json::Value(options.maxRegisters) : nullptr;
     out["shared"] = info.sharedBytes;
@@ -328,25 +329,32 @@ struct Extras {
 };
 
 /// The blocks of a cluster that runs a program: where there may be several, as many as fill the
-/// device with the programs of the grid.
-unsigned blocksOfProgram(const Ready &ready, int64_t programs) {
+/// device with the programs of the grid, if there are enough iterations for them.
+unsigned blocksOfProgram(const Ready &ready, const LaunchInfo &info, int64_t programs,
+                         const Slots &slots) {
   unsigned blocks = ready.blocks;
-  while (blocks < ready.mostSplits && programs * blocks * 2 <= ready.splitRoom)
+  if (ready.mostSplits == 1 || programs * 2 > ready.splitRoom)
+    return blocks;
+  int64_t iterations = info.splitRule.iterations(slots.data());
+  for (int32_t least : info.splitRule.least) {
+    if (programs * blocks * 2 > ready.splitRoom || iterations < least)
+      break;
     blocks *= 2;
+  }
   return blocks;
 }
 
 ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
-                    TensorMapCache &maps, int64_t programs, unsigned blocks, Stream stream,
+                    TensorMapCache &maps, int64_t programs, unsigned cluster, Stream stream,
                     const Slots &slots, Extras &out) {
   if (kernel.request.options.cooperative)
     out.add(LaunchAttribute::Cooperative).flag = 1;
   if (kernel.request.options.pdl)
     out.add(LaunchAttribute::ProgrammaticSerialization).flag = 1;
-  if (blocks > 1) {
-    LaunchAttribute &cluster = out.add(LaunchAttribute::ClusterDimension);
-    cluster.cluster[0] = blocks;
-    cluster.cluster[1] = cluster.cluster[2] = 1;
+  if (cluster > 1) {
+    LaunchAttribute &size = out.add(LaunchAttribute::ClusterDimension);
+    size.cluster[0] = cluster;
+    size.cluster[1] = size.cluster[2] = 1;
   }
   if (!info.tensorMaps.empty())
     if (ErrorPtr error = maps.get(driver, info.tensorMaps, slots.data(), out.maps))
@@ -374,10 +382,11 @@ ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const 
   }
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
-  unsigned blocks = blocksOfProgram(ready, programs);
+  unsigned blocks = blocksOfProgram(ready, code.info, programs, slots);
+  unsigned cluster = ready.pairs && launch.grid[0] % 2 == 0 ? 2 : blocks;
   Extras extras;
-  if (ErrorPtr error =
-          makeExtras(driver, kernel, code.info, code.maps, programs, blocks, stream, slots, extras))
+  if (ErrorPtr error = makeExtras(driver, kernel, code.info, code.maps, programs, cluster, stream,
+                                  slots, extras))
     return error;
   slots.push_back(extras.scratch);
   slots.push_back(0); // profile scratch

@@ -71,6 +71,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
     result.overlapStores = gpu::OverlapStores::Never;
   const std::string &split = Settings::current().splitProducts;
   result.splitProducts = split == "idle" || split == "full";
+  result.multicast = Settings::current().multicast && !options.cooperative;
   result.keepsNarrow = Settings::current().keepNarrow;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
@@ -179,7 +180,11 @@ llvm::Error Compilation::lowerTensors() {
   result->advice = std::move(report->advice);
   result->info.sharedBytes = report->sharedBytes;
   result->info.numCtas = int(report->blocks);
-  result->info.mostSplits = int(report->splits);
+  if (report->splitRule) {
+    result->info.mostSplits = int(report->splitRule->mostBlocks());
+    result->info.splitRule = std::move(*report->splitRule);
+  }
+  result->info.pairs = report->pairs;
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }

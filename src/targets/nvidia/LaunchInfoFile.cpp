@@ -49,6 +49,12 @@ void saveLaunchInfo(const LaunchInfo &info, ByteWriter &out) {
   out.number(int32_t(info.numWarps));
   out.number(int32_t(info.numCtas));
   out.number(int32_t(info.mostSplits));
+  if (info.mostSplits > 1) {
+    save(info.splitRule.extent, out);
+    out.number(info.splitRule.divisor);
+    out.list(info.splitRule.least, [&](int32_t least) { out.number(least); });
+  }
+  out.flag(info.pairs);
   for (int64_t number : {info.sharedBytes, info.globalScratchBytes, info.globalScratchAlign})
     out.number(number);
   out.list(info.tensorMaps, [&](const TensorMapPlan &plan) {
@@ -74,6 +80,14 @@ void restoreLaunchInfo(LaunchInfo &info, ByteReader &in) {
   info.numWarps = in.number<int32_t>();
   info.numCtas = in.number<int32_t>();
   info.mostSplits = in.number<int32_t>();
+  if (info.mostSplits > 1) {
+    restore(info.splitRule.extent, in);
+    info.splitRule.divisor = in.number<int64_t>();
+    in.list([&] { info.splitRule.least.push_back(in.number<int32_t>()); });
+    if (info.splitRule.divisor < 1 || info.splitRule.mostBlocks() != unsigned(info.mostSplits))
+      in.fail();
+  }
+  info.pairs = in.flag();
   for (int64_t *number : {&info.sharedBytes, &info.globalScratchBytes, &info.globalScratchAlign})
     *number = in.number<int64_t>();
   in.list([&] {

@@ -391,3 +391,138 @@ func.func @on_both_paths(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, n
   }
   return
 }
+
+// -----
+
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+
+// expected-error @below {{internal error: channels: the sides of a paired channel differ in whether the other block is there}}
+func.func @beside_differs(%some: i1, %other: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    ngpu.channel_release %c, %hold beside %other : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    ngpu.channel_put %c[%c0, %c0] beside %some {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}
+
+// -----
+
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+
+// expected-error @below {{internal error: channels: a paired channel has one place where it is filled, and says there and at every release whether the other block is there, too}}
+func.func @beside_missing(%some: i1, %other: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    ngpu.channel_release %c, %hold : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    ngpu.channel_put %c[%c0, %c0] beside %some {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}
+
+// -----
+
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+
+// expected-error @below {{internal error: channels: a paired channel has one place where it is filled, and says there and at every release whether the other block is there, too}}
+func.func @beside_missing_at_put(%some: i1, %other: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    ngpu.channel_release %c, %hold beside %some : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    ngpu.channel_put %c[%c0, %c0] {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}
+
+// -----
+
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+
+// expected-error @below {{internal error: channels: a channel of one block waits for another block}}
+func.func @beside_alone(%some: i1, %other: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  %c = ngpu.channel readers 4 : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    ngpu.channel_release %c, %hold beside %some : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    ngpu.channel_put %c[%c0, %c0] {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}
+
+// -----
+
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+
+// The nearest that is right.
+func.func @paired(%some: i1, %other: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    ngpu.channel_release %c, %hold beside %some : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    ngpu.channel_put %c[%c0, %c0] beside %some {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}

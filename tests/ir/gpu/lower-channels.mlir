@@ -67,3 +67,37 @@ func.func @stream(%n: i32) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   }
   return
 }
+
+// Copies of both blocks of a pair fill a slot, and the readers of both release it.
+// CHECK-LABEL: func.func @paired
+// ROUND-LABEL: func.func @paired
+// CHECK: ngpu.mbarrier_init %{{.*}}, 1 :
+// CHECK: ngpu.mbarrier_init %{{.*}}, 8 :
+// CHECK: ngpu.fence_async cluster
+func.func @paired(%beside: i1, %same: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
+  // ROUND: ngpu.channel readers 4 paired : <2>
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %hold = ngpu.channel_get %c[%c0, %c0] : !ngpu.channel<2>
+    // CHECK: ngpu.mbarrier_arrive %{{.*}} each_warp beside %[[BESIDE:[^ ]*]] :
+    // ROUND: ngpu.channel_release %{{.*}}, %{{.*}} beside %{{.*}} : <2>
+    ngpu.channel_release %c, %hold beside %beside : !ngpu.channel<2>
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    // The bytes of both are announced here.
+    // CHECK: ngpu.mbarrier_expect %{{.*}}, 256
+    // CHECK: ngpu.tma_load {{.*}} shared %{{.*}} by %c0
+    // ROUND: ngpu.channel_put %{{.*}}[%{{.*}}, %{{.*}}] beside %{{.*}} {
+    ngpu.channel_put %c[%c0, %c0] beside %beside {
+    ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+      %to = ngpu.slot %ring[%c0] : !ngpu.buffer<2x64xf32, #m> -> !ngpu.buffer<64xf32, #m>
+      ngpu.tma_load %map[%c0], %to, %full shared %same by %c0 : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+    } : !ngpu.channel<2>
+    ngpu.part_yield
+  }
+  return
+}

@@ -146,3 +146,39 @@ func.func @assembly(%a: tensor<64x64xf16>, %out: tensor<64x64x!tile.ptr<f32>>, %
   tile.store %out, %s : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
   return
 }
+
+// -----
+
+// The launcher cannot compute how many iterations there are.
+// CHECK-LABEL: func.func @bound
+// CHECK-NOT: cluster
+// OFF-LABEL: func.func @bound
+func.func @bound(%a: tensor<64x64xf16>, %out: tensor<64x64x!tile.ptr<f32>>, %p: !tile.ptr<i32>) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %n = tile.load %p : !tile.ptr<i32> -> i32
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+    %d = tile.dot %a, %a, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  tile.store %out, %r : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
+  return
+}
+
+// -----
+
+// Both bounds and a step.
+// CHECK-LABEL: func.func @steps
+// CHECK-SAME: ngpu.splits = 4 : i32
+// OFF-LABEL: func.func @steps
+func.func @steps(%a: tensor<64x64xf16>, %out: tensor<64x64x!tile.ptr<f32>>, %m: i32, %n: i32) attributes {tile.kernel} {
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %r = scf.for %i = %m to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+    %d = tile.dot %a, %a, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  tile.store %out, %r : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
+  return
+}

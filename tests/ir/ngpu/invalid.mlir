@@ -121,3 +121,28 @@ func.func @registers() {
   }
   return
 }
+
+// -----
+#one = #ngpu.layout<shape = [1]>
+func.func @beside(%barrier: !ngpu.buffer<1xi64, #one>, %yes: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
+  // expected-error @below {{'ngpu.mbarrier_arrive' op is only for kernels with `ngpu.pairs`}}
+  ngpu.mbarrier_arrive %barrier each_warp beside %yes : !ngpu.buffer<1xi64, #one>
+  return
+}
+
+// -----
+func.func @paired() attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
+  // expected-error @below {{'ngpu.channel' op is only for kernels with `ngpu.pairs`}}
+  %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  return
+}
+
+// -----
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
+#one = #ngpu.layout<shape = [1]>
+func.func @shared(%map: !ngpu.tensormap, %c: i32, %to: !ngpu.buffer<64xf32, #m>, %barrier: !ngpu.buffer<1xi64, #one>, %yes: i1)
+    attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
+  // expected-error @below {{'ngpu.tma_load' op is only for kernels with `ngpu.pairs`}}
+  ngpu.tma_load %map[%c], %to, %barrier shared %yes by %c : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+  return
+}

@@ -41,7 +41,7 @@ func.func @shared(%x: tensor<32x16xf16, #row>, %i: i32) -> tensor<32x16xf16, #co
 }
 
 // CHECK-LABEL: func.func @copies
-func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1, #row>, %map: !ngpu.tensormap, %c: i32, %yes: i1, %blocks: i16) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
+func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1, #row>, %map: !ngpu.tensormap, %c: i32, %yes: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.pairs = 1 : i32} {
   %buffer = ngpu.local_alloc !ngpu.buffer<32x16xf16, #memory>
   %barrier = ngpu.local_alloc !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.async_copy %{{.*}}, %{{.*}} mask %{{.*}} contiguity 4
@@ -56,18 +56,22 @@ func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1
   ngpu.fence_async
   // CHECK-NEXT: ngpu.fence_async global
   ngpu.fence_async global
+  // CHECK-NEXT: ngpu.fence_async cluster
+  ngpu.fence_async cluster
   // CHECK: %[[OPTIONAL:.*]] = ngpu.tensor_map 3
   // CHECK: ngpu.tensor_map_made %[[OPTIONAL]]
   %optional = ngpu.tensor_map 3
   %made = ngpu.tensor_map_made %optional
   // CHECK: ngpu.mbarrier_expect %{{.*}}, 1024 if %{{.*}}
   ngpu.mbarrier_expect %barrier, 1024 if %yes : !ngpu.buffer<1xi64, #one>
-  // CHECK: ngpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}}, %{{.*}} if %{{.*}} multicast
-  ngpu.tma_load %map[%c, %c], %buffer, %barrier if %yes multicast %blocks : !ngpu.buffer<32x16xf16, #memory>, !ngpu.buffer<1xi64, #one>
+  // CHECK: ngpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}}, %{{.*}} if %{{.*}} shared %{{.*}} by %{{.*}} :
+  ngpu.tma_load %map[%c, %c], %buffer, %barrier if %yes shared %yes by %c : !ngpu.buffer<32x16xf16, #memory>, !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.mbarrier_wait
   ngpu.mbarrier_wait %barrier, %c : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.mbarrier_arrive %{{.*}} each_warp
   ngpu.mbarrier_arrive %barrier each_warp : !ngpu.buffer<1xi64, #one>
+  // CHECK: ngpu.mbarrier_arrive %{{.*}} each_warp if %{{.*}} beside %{{.*}} :
+  ngpu.mbarrier_arrive %barrier each_warp if %yes beside %yes : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.tma_store %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] reduce
   ngpu.tma_store %buffer to %map[%c, %c] reduce fadd : !ngpu.buffer<32x16xf16, #memory>
   // CHECK: ngpu.tma_store_wait 0 complete

@@ -68,10 +68,12 @@ DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &option
   if (launch.damage)
     launch.damage(*emitted->module);
   WarpSimulator simulator(*emitted->module, emitted->warps, report->sharedBytes, launch.blocks);
+  simulator.late = launch.late;
   outcome.error =
       simulator.run(emitted->entry, words, {launch.program, 0, 0}, {launch.programs, 1, 1});
   outcome.copies = simulator.copies;
   outcome.meetings = simulator.meetings;
+  outcome.shared = simulator.shared;
   return outcome;
 }
 

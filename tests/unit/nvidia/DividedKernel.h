@@ -15,6 +15,7 @@ uint16_t halfOf(float value);
 struct DividedOutcome {
   std::string error;                 ///< of a pass or of the simulation; empty: none
   unsigned copies = 0, meetings = 0; ///< meetings of the cluster's blocks
+  unsigned shared = 0;               ///< copies to several blocks at once
   bool divided = false;
 };
 
@@ -23,6 +24,7 @@ struct SimulatedLaunch {
   unsigned blocks = 1; ///< of the cluster that runs it, where the launcher chooses how many
   uint32_t program = 0, programs = 1;
   llvm::function_ref<void(llvm::Module &)> damage; ///< changes the emitted code
+  std::optional<unsigned> late;                    ///< as in the simulator
 };
 
 /// Compiles the kernel of the module `text` and runs it as one program. `words`: its arguments

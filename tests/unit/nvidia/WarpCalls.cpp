@@ -378,10 +378,7 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
     return true;
   }
   if (CopyEngine::knows(text)) {
-    std::string wrong = engine.run(thread.id, text, [&](unsigned number) {
-      return get(thread, call.getArgOperand(number))[0];
-    });
-    return wrong.empty() || fail(wrong);
+    return runEngine(thread, call, text);
   }
   if (text.empty() || text.starts_with("fence") || text.starts_with("//"))
     return true;

@@ -117,12 +117,8 @@ bool WarpSimulator::Interpreter::touch(Thread &thread, Place place, unsigned byt
     return fail("thread " + Twine(thread.id) + " reaches beyond shared memory: byte " + Twine(at));
   if (at % bytes)
     return fail("misaligned access of " + Twine(bytes) + " bytes at " + Twine(at));
-  if (block != rank) {
-    if (!met)
-      return fail("block " + Twine(rank) + " reaches the shared memory of block " + Twine(block) +
-                  ", which may not have started");
-    memory.reached = std::max(memory.reached, met + 1);
-  }
+  if (!reach(block))
+    return false;
   ++sim.accesses;
   int32_t me = thread.id;
   for (unsigned i = 0; i < bytes; ++i) {

@@ -154,6 +154,10 @@ struct WarpSimulator::Interpreter {
   bool runBarriers(std::vector<Thread> &threads);
   /// The text of the wait for copies to global memory at which a thread is; empty: it is not.
   static llvm::StringRef storeWaitOf(const Thread &thread);
+  /// An instruction of the copy engine or of mbarriers, of this block or of others of the cluster.
+  bool runEngine(Thread &thread, const llvm::CallInst &call, llvm::StringRef text);
+  /// This block is about to change the shared memory of another one.
+  bool reach(unsigned block);
   /// Ends the first of these waits; false: there is none, or the copy was disturbed.
   bool endStoreWait(std::vector<Thread> &threads);
   /// Nobody can go on: says what they wait for.
@@ -169,6 +173,8 @@ struct WarpSimulator::Interpreter {
   static bool ofCluster(const llvm::CallInst *call);
   /// A warp at one of the halves of the cluster's barrier; `moved`: it has gone on.
   bool runMeeting(unsigned warp, llvm::MutableArrayRef<Thread> lanes, bool &moved);
+  /// Warps that have ended count as arrived.
+  bool isOver(unsigned warp) const;
   /// The warps that wait for the cluster go on together, if it has met.
   bool leaveMeeting();
   /// Every thread as far as it comes. `moved`: somebody has gone on.

@@ -305,6 +305,41 @@ void WarpSimulator::Interpreter::watchProducts() {
   };
 }
 
+bool WarpSimulator::Interpreter::reach(unsigned block) {
+  if (block == rank)
+    return true;
+  if (block >= sim.memories.size())
+    return fail("the cluster has no block " + Twine(block));
+  if (!met)
+    return fail("block " + Twine(rank) + " reaches the shared memory of block " + Twine(block) +
+                ", which may not have started");
+  sim.memories[block].reached = std::max(sim.memories[block].reached, met + 1);
+  return true;
+}
+
+bool WarpSimulator::Interpreter::runEngine(Thread &thread, const CallInst &call, StringRef text) {
+  auto operand = [&](unsigned number) { return get(thread, call.getArgOperand(number))[0]; };
+  auto done = [&](const std::string &wrong) { return wrong.empty() || fail(wrong); };
+  if (text.starts_with("mbarrier.arrive.shared::cluster")) {
+    std::optional<Place> place = placeOf(operand(0));
+    if (!place)
+      return fail("an arrival beyond shared memory");
+    return reach(place->block) &&
+           done(sim.running[place->block]->engine.run(
+               thread.id, text, [&](unsigned) { return kSharedBase + place->at; }));
+  }
+  if (!text.contains(".multicast::cluster"))
+    return done(engine.run(thread.id, text, operand));
+  // The same places in each block.
+  uint64_t mask = operand(unsigned(call.arg_size()) - 1);
+  ++sim.shared;
+  for (unsigned block = 0; mask >> block; ++block)
+    if (mask >> block & 1 &&
+        !(reach(block) && done(sim.running[block]->engine.run(thread.id, text, operand))))
+      return false;
+  return true;
+}
+
 bool WarpSimulator::Interpreter::failAsStuck() {
   for (Thread &thread : threads)
     if (thread.waiting && waitsForBarrier(thread.waiting))
@@ -338,26 +373,43 @@ bool WarpSimulator::Interpreter::runMeeting(unsigned warp, MutableArrayRef<Threa
                 " arrives at the cluster's barrier twice");
   ++mine.count;
   mine.releases = id == Intrinsic::nvvm_barrier_cluster_arrive_aligned;
-  if (++sim.arrived == sim.memories.size() * warps.size()) {
-    sim.arrived = 0;
-    ++sim.completed;
-    ++sim.meetings;
-  }
+  ++sim.arrived;
   for (Thread &thread : lanes)
     thread.waiting = nullptr;
   moved = true;
   return true;
 }
 
+bool WarpSimulator::Interpreter::isOver(unsigned warp) const {
+  return all_of(ArrayRef(threads).slice(32 * warp, 32),
+                [](const Thread &thread) { return thread.done; });
+}
+
+void WarpSimulator::meet() {
+  if (!arrived)
+    return;
+  for (Interpreter *block : running)
+    for (unsigned warp = 0; warp < block->warps.size(); ++warp)
+      if (block->warps[warp].count <= completed && !block->isOver(warp))
+        return;
+  arrived = 0;
+  ++completed;
+  ++meetings;
+}
+
 bool WarpSimulator::Interpreter::leaveMeeting() {
+  sim.meet();
   bool allWait = all_of(threads, [](const Thread &thread) {
-    return thread.waiting &&
-           thread.waiting->getIntrinsicID() == Intrinsic::nvvm_barrier_cluster_wait_aligned;
+    return thread.done || (thread.waiting && thread.waiting->getIntrinsicID() ==
+                                                 Intrinsic::nvvm_barrier_cluster_wait_aligned);
   });
   if (!allWait || sim.completed == met)
     return false;
   ++met;
-  if (all_of(warps, [](const Arrivals &arrivals) { return arrivals.releases; })) {
+  bool released = true;
+  for (unsigned warp = 0; warp < warps.size(); ++warp)
+    released &= warps[warp].releases || isOver(warp);
+  if (released) {
     ++ordered;
     ++epoch;
   }
@@ -436,6 +488,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
   error.clear();
   ++epoch;
   arrived = completed = 0;
+  running.clear();
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";
@@ -447,6 +500,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
         watch.written = watch.read = 0;
     Interpreter &block =
         *blocks.emplace_back(std::make_unique<Interpreter>(*this, rank, programId, programs));
+    running.push_back(&block);
     block.watchProducts();
     block.epoch = epoch;
     for (unsigned id = 0; id < threadCount; ++id) {
@@ -462,8 +516,10 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
   while (error.empty() && !all_of(blocks, isDone)) {
     bool moved = false;
     for (auto &block : blocks)
-      if (!block->done && !block->runRound(moved))
+      if (!block->done && block->rank != late && !block->runRound(moved))
         break;
+    if (error.empty() && !moved && late && !blocks[*late]->done)
+      blocks[*late]->runRound(moved);
     if (error.empty() && !moved)
       (*find_if_not(blocks, isDone))->failAsStuck();
   }

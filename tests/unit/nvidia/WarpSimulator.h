@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ public:
   }
 
   void onCall(External function) { external = std::move(function); }
+  /// A block of the cluster that goes on only where no other one can. By default all go on in turn.
+  std::optional<unsigned> late;
   /// Empty, or what went wrong.
   std::string run(llvm::StringRef entry, const Words &arguments,
                   std::array<uint32_t, 3> programId = {0, 0, 0},
@@ -52,7 +55,8 @@ public:
   unsigned meetings = 0; ///< barriers of the cluster
   uint64_t shuffles = 0; ///< warp-wide
   uint64_t accesses = 0; ///< of shared memory, by single threads
-  unsigned copies = 0;   ///< boxes that the copy engine has brought
+  unsigned copies = 0;   ///< boxes that the copy engine has brought, to every block that gets them
+  unsigned shared = 0;   ///< boxes that it has brought to several blocks at once
 
 private:
   struct Thread;
@@ -74,8 +78,11 @@ private:
   unsigned threadCount, epoch = 1;
   std::vector<Memory> memories; ///< by block
   /// Warps that have arrived at the barrier of the cluster that comes next, some of them without
-  /// ordering what they did before.
+  /// ordering what they did before; and how often the cluster has met.
   unsigned arrived = 0, completed = 0;
+  std::vector<Interpreter *> running; ///< the blocks
+  /// The cluster meets when every warp has arrived or ended.
+  void meet();
   External external;
   std::string error;
 };

@@ -633,6 +633,9 @@ TEST_F(CudaTest, LargeClusters) { // GpuGridTooLarge
 TEST_F(CudaTest, ClustersFillTheDevice) {
   nvidia::LaunchInfo splits = info();
   splits.mostSplits = 8;
+  splits.splitRule.extent.steps = {{gpu::HostNumber::Op::Constant, 1000}};
+  splits.splitRule.divisor = 10;
+  splits.splitRule.least = {10, 20, 100};
   auto kernel = make(splits);
   auto launched = [&](nrd_launch how) {
     EXPECT_EQ(launch(*kernel, how), "");
@@ -650,6 +653,18 @@ TEST_F(CudaTest, ClustersFillTheDevice) {
       launched(grid(66)).find("grid 132,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=2"),
       0u);
   EXPECT_EQ(launched(grid(67)).find("grid 67,1,1 block 128,1,1 shared 0 stream (nil) params"), 0u);
+  // The second argument, 7: enough iterations for two blocks only, then for none.
+  nvidia::LaunchInfo few = splits;
+  few.splitRule.extent.steps = {{gpu::HostNumber::Op::Argument, 1},
+                                {gpu::HostNumber::Op::SignExtend, 32}};
+  few.splitRule.divisor = 1;
+  few.splitRule.least = {7, 8, 100};
+  kernel = make(few);
+  EXPECT_EQ(launched(grid(3)).find("grid 6,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=2"),
+            0u);
+  few.splitRule.divisor = 2;
+  kernel = make(few);
+  EXPECT_EQ(launched(grid(3)).find("grid 3,1,1 block 128,1,1 shared 0 stream (nil) params"), 0u);
   // All programs of a cooperative grid run at the same time; the next grid waits for nobody.
   for (bool pdl : {false, true}) {
     kernel = make(splits);
@@ -657,6 +672,32 @@ TEST_F(CudaTest, ClustersFillTheDevice) {
     kernel->request.options.pdl = pdl;
     kernel->onDevice = cudaDevice().attach(*kernel);
     EXPECT_EQ(launched(grid(3)).find("grid 3,1,1"), 0u);
+  }
+}
+
+/// The grid stays as it is; with an odd number of programs along x each is alone.
+TEST_F(CudaTest, ProgramsAreStartedInPairs) {
+  nvidia::LaunchInfo pairs = info();
+  pairs.pairs = true;
+  auto kernel = make(pairs);
+  auto launched = [&](nrd_launch how) {
+    EXPECT_EQ(launch(*kernel, how), "");
+    std::string record = fake().record();
+    return record.substr(record.rfind("grid "));
+  };
+  EXPECT_EQ(
+      launched(grid(132)).find("grid 132,1,1 block 128,1,1 shared 0 stream (nil) attribute 4=2"),
+      0u);
+  EXPECT_EQ(
+      launched(grid(2, 3)).find("grid 2,3,1 block 128,1,1 shared 0 stream (nil) attribute 4=2"),
+      0u);
+  EXPECT_EQ(launched(grid(3, 2)).find("grid 3,2,1 block 128,1,1 shared 0 stream (nil) params"), 0u);
+  for (bool pdl : {false, true}) {
+    kernel = make(pairs);
+    kernel->request.options.cooperative = !pdl;
+    kernel->request.options.pdl = pdl;
+    kernel->onDevice = cudaDevice().attach(*kernel);
+    EXPECT_EQ(launched(grid(4)).find("attribute 4="), std::string::npos);
   }
 }
 

@@ -126,6 +126,20 @@ void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
   });
 }
 
+void emitArrival(Emitter &e, ngpu::MBarrierArriveOp op) {
+  std::string count = " _, [$0], " + std::to_string(op.getCount()) + ";";
+  statement(e, "mbarrier.arrive.shared::cta.b64" + count, "r,~{memory}",
+            {addressOf(e, op.getBarrier())});
+  if (!op.getBeside())
+    return;
+  // Without `.release.cluster`, a full memory barrier in machine code: what was read from the slot
+  // has been used by products that have ended, and nothing was written.
+  llvm::Value *beside = e.b.CreateZExt(e.scalar(op.getBeside()), e.b.getInt32Ty());
+  llvm::Value *there = e.sharedOf(e.scalar(op.getBarrier()), e.b.CreateXor(e.blockRank(), beside));
+  statement(e, "mbarrier.arrive.shared::cluster.b64" + count, "r,~{memory}",
+            {e.b.CreatePtrToInt(there, e.b.getInt32Ty())});
+}
+
 //===--- TMA
 //-------------------------------------------------------------------------------------===//
 
@@ -169,28 +183,42 @@ std::string repeated(llvm::StringRef constraint, unsigned count) {
 
 void emitTmaLoad(Emitter &e, ngpu::TmaLoadOp op) {
   unsigned rank = op.getCoords().size();
-  std::string text = "cp.async.bulk.tensor." + std::to_string(rank) +
-                     "d.shared::cluster.global.mbarrier::complete_tx::bytes";
-  if (op.getMulticast())
-    text += ".multicast::cluster";
-  text += " [$0], [$1, " + coordinateList(rank, 3) + "], [$2]";
-  if (op.getMulticast())
-    text += ", $" + std::to_string(3 + rank);
-  text += ";";
-  std::string constraints = "r,l,r" + repeated("r", rank) + (op.getMulticast() ? ",h" : "");
+  const std::string copy = "cp.async.bulk.tensor." + std::to_string(rank) +
+                           "d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                    operands = " [$0], [$1, " + coordinateList(rank, 3) + "], [$2]",
+                    constraints = "r,l,r" + repeated("r", rank);
   llvm::Value *condition = both(e, e.isFirstThread(), predicateOf(e, op.getPredicate()));
-  e.when(condition, [&] {
-    llvm::Value *map = e.scalar(op.getMap()), *barrier = addressOf(e, op.getBarrier());
-    forBoxes(e, gpu::tmaBox(op.getBuffer().getType()), addressOf(e, op.getBuffer()),
-             scalars(e, op.getCoords()),
+  llvm::Value *map = e.scalar(op.getMap()), *barrier = addressOf(e, op.getBarrier());
+  gpu::TmaBox boxes = gpu::tmaBox(op.getBuffer().getType());
+  auto issue = [&](const gpu::TmaBox &some, bool toBoth) {
+    forBoxes(e, some, addressOf(e, op.getBuffer()), scalars(e, op.getCoords()),
              [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
                Values args = {address, map, barrier};
                args.append(at.begin(), at.end());
-               if (op.getMulticast())
-                 args.push_back(e.scalar(op.getMulticast()));
-               statement(e, text, constraints, args);
+               if (!toBoth)
+                 return statement(e, copy + operands + ";", constraints, args);
+               args.push_back(e.b.getInt16(0b11));
+               statement(e,
+                         copy + ".multicast::cluster" + operands + ", $" +
+                             std::to_string(3 + rank) + ";",
+                         constraints + ",h", args);
              });
-  });
+  };
+  if (!op.getShared())
+    return e.when(condition, [&] { issue(boxes, false); });
+  // Every other box is this block's, to both.
+  llvm::Value *shared = e.scalar(op.getShared());
+  llvm::Value *turn = e.b.CreateAnd(e.b.CreateXor(e.blockRank(), e.scalar(op.getTurn())), 1);
+  e.when(both(e, condition, e.b.CreateNot(shared)), [&] { issue(boxes, false); });
+  for (unsigned first : {0, 1}) {
+    gpu::TmaBox some = boxes;
+    some.parts.clear();
+    for (unsigned i = first; i < boxes.parts.size(); i += 2)
+      some.parts.push_back(boxes.parts[i]);
+    llvm::Value *isMine = e.b.CreateICmpEQ(turn, e.i32(first));
+    if (!some.parts.empty())
+      e.when(both(e, both(e, condition, shared), isMine), [&] { issue(some, true); });
+  }
 }
 
 llvm::StringRef reductionName(tile::AtomicKind kind) {
@@ -380,6 +408,8 @@ bool emitAsync(Emitter &e, Operation *op) {
       .Case([&](TurnPassOp) { return passTurn(e), true; })
       .Case([&](FenceAsyncOp op) {
         std::string text = op.getGlobal() ? "fence.proxy.async;" : "fence.proxy.async.shared::cta;";
+        if (op.getCluster())
+          statement(e, "fence.mbarrier_init.release.cluster;", "~{memory}", {});
         return statement(e, text, "~{memory}", {}), true;
       })
       .Case([&](MBarrierInitOp op) {
@@ -410,11 +440,7 @@ bool emitAsync(Emitter &e, Operation *op) {
             op.getEachWarp() ? e.b.CreateICmpEQ(e.laneId(), e.i32(0)) : e.isFirstThread();
         if (op.getEachWarp())
           e.syncWarp();
-        e.when(both(e, one, predicateOf(e, op.getPredicate())), [&] {
-          statement(
-              e, "mbarrier.arrive.shared::cta.b64 _, [$0], " + std::to_string(op.getCount()) + ";",
-              "r,~{memory}", {addressOf(e, op.getBarrier())});
-        });
+        e.when(both(e, one, predicateOf(e, op.getPredicate())), [&] { emitArrival(e, op); });
         return true;
       })
       .Case([&](MBarrierWaitOp op) { return emitWait(e, op), true; })
@@ -423,6 +449,8 @@ bool emitAsync(Emitter &e, Operation *op) {
           e.arriveAtBlocks();
         else if (op.getWaitOnly())
           e.waitForBlocks();
+        else if (e.pairs)
+          e.barrierOfPair();
         else
           e.barrierOfBlocks();
         return true;

@@ -31,14 +31,20 @@ llvm::Expected<LlvmKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptio
 class Emitter final : public gpu::Emitter {
 public:
   Emitter(mlir::func::FuncOp kernel, const EmitOptions &options, llvm::Module &module)
-      : gpu::Emitter(kernel, options, module), options(options), splits(ngpu::splitCount(kernel)) {}
+      : gpu::Emitter(kernel, options, module), options(options), splits(ngpu::splitCount(kernel)),
+        pairs(ngpu::isPaired(kernel)) {}
 
   const EmitOptions &options;
   /// Blocks of a cluster that may run a program together, as many as the launcher chooses.
   const unsigned splits;
+  /// Programs may be the blocks of clusters of two.
+  const bool pairs;
 
   /// How many it has chosen (i32).
   llvm::Value *clusterSize();
+  /// Where this program is one of a pair. Without clusters, `barrier.cluster` is assembled to
+  /// barrier 0 of all warps, which those of one part use.
+  void barrierOfPair();
 
   /// Inline PTX. `constraints` as in LLVM ("=r,r,l"). Convergent: all threads of the warp must run
   /// it together.

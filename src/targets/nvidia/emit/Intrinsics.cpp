@@ -48,7 +48,7 @@ Value *Emitter::programCount(unsigned axis) {
 
 Value *Emitter::clusterSize() {
   auto *size = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_nctaid_x, {}));
-  size->addRangeRetAttr(ConstantRange(APInt(32, 1), APInt(32, splits + 1)));
+  size->addRangeRetAttr(ConstantRange(APInt(32, 1), APInt(32, (pairs ? 2 : splits) + 1)));
   return size;
 }
 
@@ -62,7 +62,8 @@ void Emitter::blockBarrier(unsigned number, unsigned warps) {
 
 Value *Emitter::blockRank() {
   auto *rank = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}));
-  rank->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, std::max(blockCount(), splits))));
+  rank->addRangeRetAttr(
+      ConstantRange(APInt(32, 0), APInt(32, std::max({blockCount(), splits, pairs ? 2u : 1u}))));
   return rank;
 }
 
@@ -73,6 +74,11 @@ Value *Emitter::sharedOf(Value *address, Value *rank) {
 void Emitter::barrierOfBlocks() { // it releases and acquires
   intrinsic(Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
   waitForBlocks();
+}
+
+void Emitter::barrierOfPair() {
+  if (pairs)
+    when(b.CreateICmpNE(clusterSize(), i32(1)), [&] { barrierOfBlocks(); });
 }
 
 void Emitter::arriveAtBlocks() {

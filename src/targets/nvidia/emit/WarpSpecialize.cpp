@@ -21,6 +21,12 @@ void meetAll(Emitter &e) {
               {e.i32(barrierOfAll), e.i32(32 * e.launchedWarps())});
 }
 
+/// Where the warps part. In a pair the other block has then prepared its mbarriers, too.
+void meetBeforeParts(Emitter &e) {
+  meetAll(e);
+  e.barrierOfPair();
+}
+
 /// Groups of four warps take or give back registers; they have had `launched`.
 void setRegisters(Emitter &e, int32_t registers, bool more) {
   if (registers)
@@ -33,7 +39,7 @@ void setRegisters(Emitter &e, int32_t registers, bool more) {
 /// The further parts, one after the other: warps go to theirs, those that are left over end.
 void emitFurtherParts(Emitter &e, ngpu::WarpSpecializeOp op, bool meetAgain) {
   ngpu::FurtherWarps further = ngpu::furtherWarps(op);
-  meetAll(e);
+  meetBeforeParts(e);
   llvm::Value *thread = e.intrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
   llvm::BasicBlock *end = e.block("part.end");
   for (auto [number, first] : llvm::enumerate(further.first)) {
@@ -65,6 +71,7 @@ void emitFurtherParts(Emitter &e, ngpu::WarpSpecializeOp op, bool meetAgain) {
   e.b.SetInsertPoint(end);
   if (meetAgain)
     meetAll(e);
+  e.barrierOfPair(); // that of the consumers at their end, which all warps of the pair come to
   e.b.CreateRetVoid();
 }
 
@@ -79,7 +86,7 @@ bool emitWarpSpecialize(Emitter &e, Operation *op) {
     return e.fail(op, "internal error: a kernel is divided among warps once"), true;
   // At the end of the kernel no barrier is needed.
   bool meetAgain = !op->getNextNode()->hasTrait<OpTrait::IsTerminator>();
-  meetAll(e);
+  meetBeforeParts(e);
   setRegisters(e, parts.getRegisters()[0], /*more=*/true);
   Block &own = parts.getParts()[0].front();
   e.emitBlock(own);
