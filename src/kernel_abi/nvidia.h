@@ -11,6 +11,9 @@
 // bytes of dynamic shared memory; the grid is that of the launch, its x multiplied by numCtas.
 // Where `mostSplits` is more than 1, numCtas is 1 and a launch may choose clusters of 2, 4, ... up
 // to mostSplits blocks instead.
+// Where `isPersistent`, the launch starts as many blocks or clusters along x as the device runs at
+// the same time, or as there are programs if these are fewer, and the second pointer, of profile
+// scratch memory, is the number of programs along x. The axes y and z are those of the grid.
 #pragma once
 
 #include "kernel_abi/TensorMapPlan.h"
@@ -27,6 +30,7 @@ struct LaunchInfo {
   int numWarps = 4;
   int numCtas = 1;
   int mostSplits = 1;
+  bool isPersistent = false;      ///< blocks run several programs
   int64_t sharedBytes = 0;        ///< dynamic shared memory of a block
   int64_t globalScratchBytes = 0; ///< global memory of a program
   int64_t globalScratchAlign = 128;

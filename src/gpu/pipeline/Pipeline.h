@@ -16,6 +16,7 @@ struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
   unsigned splits = 1;                   ///< blocks that the launcher may let run a program at most
+  unsigned fetchedAhead = 0;             ///< bytes of the rows of the next program, of a block
   unsigned blocks = 1;                   ///< that run a program: those of a cluster
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
   Concessions without = {};              ///< optimisations that were switched off so that it fits

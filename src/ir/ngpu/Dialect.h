@@ -67,6 +67,8 @@ unsigned blockCount(mlir::Operation *op);
 constexpr llvm::StringLiteral splitsName = "ngpu.splits";
 /// The number; 1 where it is missing.
 unsigned splitCount(mlir::Operation *kernel);
+/// Of a kernel whose blocks or clusters run several programs each (`programs`).
+constexpr llvm::StringLiteral persistentName = "ngpu.persistent";
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

@@ -71,6 +71,12 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
     result.overlapStores = gpu::OverlapStores::Never;
   const std::string &split = Settings::current().splitProducts;
   result.splitProducts = split == "idle" || split == "full";
+  const std::string &persistent = Settings::current().persistentRows;
+  // Only launchers of our own pass the number of programs.
+  if (options.choosesCtas && !options.cooperative && !options.programmaticLaunch)
+    result.persistentRows = persistent == "wide"     ? gpu::PersistentRows::Wide
+                            : persistent == "always" ? gpu::PersistentRows::Always
+                                                     : gpu::PersistentRows::Never;
   result.keepsNarrow = Settings::current().keepNarrow;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
@@ -180,6 +186,7 @@ llvm::Error Compilation::lowerTensors() {
   result->info.sharedBytes = report->sharedBytes;
   result->info.numCtas = int(report->blocks);
   result->info.mostSplits = int(report->splits);
+  result->info.isPersistent = report->fetchedAhead > 0;
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }
@@ -288,7 +295,8 @@ llvm::Error Compilation::optimise() {
   }
   if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry)) {
     result->registerDemand = registerDemand(*optimised);
-    result->isBoundByProducts = kernel->hasAttr("tile.gradients") && isBoundByProducts(*optimised);
+    result->isBoundByProducts = isBoundByProducts(*optimised);
+    result->isGradient = kernel->hasAttr("tile.gradients");
   }
   return llvm::Error::success();
 }

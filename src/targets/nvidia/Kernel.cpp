@@ -66,7 +66,8 @@ bool NvidiaKernel::save(ByteWriter &out) const {
   saveLaunchInfo(info, out);
   out.number(int32_t(stackBytes));
   out.number(int32_t(registerDemand));
-  out.number(int32_t(isBoundByProducts));
+  out.flag(isBoundByProducts);
+  out.flag(isGradient);
   return true;
 }
 
@@ -78,7 +79,8 @@ void NvidiaKernel::restore(ByteReader &in) {
   restoreLaunchInfo(info, in);
   stackBytes = in.number<int32_t>();
   registerDemand = in.number<int32_t>();
-  isBoundByProducts = in.number<int32_t>() != 0;
+  isBoundByProducts = in.flag();
+  isGradient = in.flag();
 }
 
 /// The second or third block that too many registers, at most a third, keep from a multiprocessor;
@@ -257,7 +259,10 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return assembly;
   if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
     return std::move(*best);
-  int blocks = registerDemand ? 0 : narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts);
+  // Whether a block more helps products that nothing interrupts has been measured in gradients
+  // alone, but for the third one, which does not.
+  bool asks = !registerDemand && (isGradient || !isBoundByProducts);
+  int blocks = asks ? narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts) : 0;
   if (blocks) {
     auto again = aimingAt(blocks);
     int spills = assembly->spillStoreBytes + (isBoundByProducts ? kSecondBlockSpills : 0);

@@ -49,6 +49,7 @@ void saveLaunchInfo(const LaunchInfo &info, ByteWriter &out) {
   out.number(int32_t(info.numWarps));
   out.number(int32_t(info.numCtas));
   out.number(int32_t(info.mostSplits));
+  out.flag(info.isPersistent);
   for (int64_t number : {info.sharedBytes, info.globalScratchBytes, info.globalScratchAlign})
     out.number(number);
   out.list(info.tensorMaps, [&](const TensorMapPlan &plan) {
@@ -74,6 +75,7 @@ void restoreLaunchInfo(LaunchInfo &info, ByteReader &in) {
   info.numWarps = in.number<int32_t>();
   info.numCtas = in.number<int32_t>();
   info.mostSplits = in.number<int32_t>();
+  info.isPersistent = in.flag();
   for (int64_t *number : {&info.sharedBytes, &info.globalScratchBytes, &info.globalScratchAlign})
     *number = in.number<int64_t>();
   in.list([&] {

@@ -421,7 +421,7 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
     int64_t sharedBytes;
     const char *options;
     int registers;
-    int ofProducts; ///< where the kernel is bound by products
+    int ofProducts; ///< where the kernel is a gradient that is bound by products
   };
   for (Case one :
        {Case{"143 127 0", 8, 65536, "", 127, 127}, Case{"170 128 0", 8, 65536, "", 128, 128},
@@ -448,9 +448,13 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
     kernel.assemblerOptions = one.options;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.warps;
-    kernel.isBoundByProducts = true;
+    kernel.isBoundByProducts = kernel.isGradient = true;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.ofProducts) << one.figures << ", " << one.warps;
+    // Of other products no block more is asked for: a third one took 1.12 times as long.
+    kernel.isGradient = false;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, std::stoi(one.figures)) << one.figures << ", " << one.warps;
   }
 }
 
