@@ -172,11 +172,11 @@ import torch
 from gpu.test_wide_rows import blocks, softmax
 
 
-dtype, N, WARPS, BLOCKS = getattr(torch, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+dtype, N, WARPS, BLOCKS, ROWS = getattr(torch, sys.argv[1]), *map(int, sys.argv[2:])
 torch.manual_seed(0)
-x = torch.randn(2, N, dtype=dtype)
+x = torch.randn(ROWS, N, dtype=dtype)
 out = torch.empty_like(x)
-code = softmax[(2, )](out, x, N, BLOCK=nereid.next_power_of_2(N), num_warps=WARPS)
+code = softmax[(ROWS, )](out, x, N, BLOCK=nereid.next_power_of_2(N), num_warps=WARPS)
 assert blocks(code)[0] == BLOCKS, blocks(code)
 torch.testing.assert_close(out, torch.softmax(x.float(), -1).to(dtype))
 print("right")

@@ -44,9 +44,14 @@ constexpr int64_t kBeside = 24;
 /// Blocks of a multiprocessor that hide their phases behind one another.
 constexpr int64_t kEnoughBlocks = 3;
 
-bool isFirstAxis(Operation &op) {
+bool isProgram(Operation &op) {
   auto id = dyn_cast<tile::ProgramIdOp>(op);
   return id && id.getAxis() == 0;
+}
+
+bool isProgramCount(Operation &op) {
+  auto number = dyn_cast<tile::NumProgramsOp>(op);
+  return number && number.getAxis() == 0;
 }
 
 /// May the op be run once for each of several programs by the same threads, and does it leave the
@@ -91,6 +96,7 @@ private:
   SmallVector<Row> rows;
   llvm::SetVector<Operation *> slice; ///< that computes where the rows are
   int64_t bytes = 0;
+  Value count; ///< of programs, along the first axis
 };
 
 /// Adds what `value` is computed of. False where that cannot be computed for another program
@@ -99,7 +105,7 @@ bool Persistence::addSlice(Value value, llvm::SetVector<Operation *> &ops, bool 
   Operation *op = value.getDefiningOp();
   if (!op)
     return true;
-  ofProgram |= isFirstAxis(*op);
+  ofProgram |= isProgram(*op);
   if (ops.contains(op))
     return true;
   if (!isMemoryEffectFree(op) || op->getNumRegions() || isa<ngpu::ConvertLayoutOp>(op))
@@ -153,7 +159,7 @@ bool Persistence::plan() {
   if (!llvm::all_of(body.without_terminator(), isAllowed) || !pays())
     return false;
   bool reduces = llvm::any_of(body, llvm::IsaPred<tile::ReduceOp, tile::ScanOp>);
-  if (!reduces || llvm::none_of(body, isFirstAxis))
+  if (!reduces || llvm::none_of(body, isProgram))
     return false;
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
   for (Operation &op : body) {
@@ -172,8 +178,10 @@ void Persistence::fetch(Value program, Value exists) {
   for (Operation &op : llvm::make_early_inc_range(*rows.front().load->getBlock())) {
     if (!slice.contains(&op))
       continue;
-    if (isFirstAxis(op))
+    if (isProgram(op))
       map.map(op.getResult(0), program);
+    else if (isProgramCount(op))
+      map.map(op.getResult(0), count);
     else
       b.clone(op, map);
   }
@@ -201,7 +209,7 @@ unsigned Persistence::rewrite() {
   b.setInsertionPointToStart(&body);
   Value first = tile::ProgramIdOp::create(b, loc, b.getI32Type(), 0);
   Value running = tile::NumProgramsOp::create(b, loc, b.getI32Type(), 0);
-  Value count = ngpu::ProgramsOp::create(b, loc);
+  count = ngpu::ProgramsOp::create(b, loc);
   for (Row &row : rows) {
     auto layout = ngpu::LayoutAttr::get(b.getContext(), sharedSwizzled({row.bytes}, {0}, 8, 0));
     auto type = ngpu::BufferType::get(b.getContext(), {row.bytes}, b.getI8Type(), layout);
@@ -230,10 +238,9 @@ unsigned Persistence::rewrite() {
     row.load.erase();
   }
   for (Operation &op : llvm::make_early_inc_range(*inside)) {
-    auto number = dyn_cast<tile::NumProgramsOp>(op);
-    if (!isFirstAxis(op) && !(number && number.getAxis() == 0))
+    if (!isProgram(op) && !isProgramCount(op))
       continue;
-    op.getResult(0).replaceAllUsesWith(number ? count : loop.getInductionVar());
+    op.getResult(0).replaceAllUsesWith(isProgram(op) ? loop.getInductionVar() : count);
     op.erase();
   }
   b.setInsertionPoint(end);
