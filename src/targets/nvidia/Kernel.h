@@ -46,6 +46,7 @@ public:
 
 private:
   llvm::Expected<Assembly> assembleForBlocks(const AssembleOptions &how) const;
+  void askAnotherAssembler(Assembly &assembly, const AssembleOptions &how) const;
 };
 
 } // namespace nereid::nvidia

@@ -491,6 +491,42 @@ TEST_F(Assemble, BlocksForWhichTheRegistersWouldDo) {
   }
 }
 
+// nvJitLink spills 192 bytes with 255 registers, whatever it is told. 4 warps: two blocks fit.
+TEST_F(Assemble, AnotherAssemblerForRowsThatSpill) {
+  struct Case {
+    int registers, spills; ///< of ptxas
+    int demand;            ///< of the kernel; 0 for no rows
+    const char *options;
+    bool isTaken;
+  };
+  std::string path = folder.path("bin/ptxas");
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directories(folder.path("bin"))));
+  for (Case one :
+       {Case{255, 24, 250, "", true}, Case{255, 96, 250, "", true}, Case{255, 100, 250, "", false},
+        Case{255, 24, 0, "", false}, Case{255, 24, 250, "-maxrregcount=255", false}}) {
+    makePtxas("echo \"ptxas info : Compiling entry function 'fine' for 'sm_90a'\"\n"
+              "echo '    0 bytes stack frame, " +
+              std::to_string(one.spills) +
+              " bytes spill stores, 0 bytes spill loads'\necho 'ptxas info : Used " +
+              std::to_string(one.registers) + " registers'\nprintf '\\177ELFother' > \"$target\"");
+    llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::rename(folder.path("ptxas"), path)));
+    Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
+                             {"NEREID_ASSEMBLER", ""},
+                             {"NEREID_PTXAS", ""},
+                             {"FAKE_NVJITLINK_REGISTERS", "255 255 192 255 192 192"}});
+    NvidiaKernel kernel;
+    kernel.arch = {90, true};
+    kernel.ptx = ptx;
+    kernel.registerDemand = one.demand;
+    kernel.info.entry = "fine";
+    kernel.info.numWarps = 4;
+    kernel.assemblerOptions = one.options;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.cubin, one.isTaken ? "\177ELFother" : "\177ELFfake")
+        << one.spills << ", " << one.demand;
+  }
+}
+
 TEST_F(Assemble, HowTheProgramEnds) {
   std::string path = makePtxas("kill -9 $$");
   Environment environment({{"NEREID_PTXAS", path}});
