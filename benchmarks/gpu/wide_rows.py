@@ -6,7 +6,8 @@ rate of PyTorch's copy, then
   chosen      what the compiler does by itself, from 4 and from 16 warps
   1 x W       one block of W warps a program
   N x W       N blocks of W warps, by `num_ctas`
-  ..., next   the same with NEREID_PERSISTENT_ROWS=always: blocks run several programs and fetch the row of the next one ahead
+  1 x W, next bf16: with NEREID_PERSISTENT_ROWS=always, blocks run several programs and fetch the row of the next one ahead
+  N x W, fp32 bf16: with NEREID_KEEP_NARROW=0, values of the row are kept as fp32 instead of computed again
 
 with the median time of 11 trials that take turns, the memory rate relative to the copy, registers, spills, the largest error against fp64. Two runs must agree
 bit for bit. Exits with 1 if a result is wrong. About 90 seconds for two kernels.
@@ -69,7 +70,7 @@ def expected(name, x, other):
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * other.double()
 
 
-def shapes(dtype, columns):
+def shapes(columns):
     """Blocks and warps that are compared."""
     if columns <= 16384:
         return [(1, 4), (1, 8), (1, 16)]
@@ -81,13 +82,16 @@ def shapes(dtype, columns):
 
 
 def variants(dtype, columns):
-    """Name, settings (clusters, persistent_rows), options."""
+    """Name, settings (clusters, persistent_rows, keep_narrow), options."""
     for count in (4, 16):
-        yield f"chosen, from {count}", (True, ""), {"num_warps": count}
-    for blocks, count in shapes(dtype, columns):
+        yield f"chosen, from {count}", (True, "", True), {"num_warps": count}
+    for blocks, count in shapes(columns):
         options = {"num_ctas": blocks, "num_warps": count}
-        yield f"{blocks} x {count}", (False, "never"), options
-        yield f"{blocks} x {count}, next", (False, "always"), options
+        yield f"{blocks} x {count}", (False, "never", True), options
+        if dtype != torch.float32 and blocks == 1:
+            yield f"{blocks} x {count}, next", (False, "always", True), options
+        elif dtype != torch.float32:
+            yield f"{blocks} x {count}, fp32", (False, "never", False), options
 
 
 def measure(name, dtype, columns):
@@ -102,7 +106,7 @@ def measure(name, dtype, columns):
     block = nereid.next_power_of_2(columns)
     compiled = {}
     for settings in {case[1] for case in cases}:
-        nereid.knobs.nereid.clusters, nereid.knobs.nereid.persistent_rows = settings
+        nereid.knobs.nereid.clusters, nereid.knobs.nereid.persistent_rows, nereid.knobs.nereid.keep_narrow = settings
         fresh = nereid.jit(kernel.fn)
         mine = [(case, out) for case, out in zip(cases, outs) if case[1] == settings]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -30,7 +30,7 @@ enum class OverlapStores : uint8_t { Never, Waits, Groups };
 enum class SkipScaling : uint8_t { Divided, Always, Never };
 
 /// Which kernels of rows run several programs in a block, one after the other (PersistentRows.h):
-/// none, those of which few blocks fit on a multiprocessor, all.
+/// none; those of 16-bit elements whose block has a multiprocessor to itself; all.
 enum class PersistentRows : uint8_t { Never, Wide, Always };
 
 struct GpuOptions {

@@ -84,7 +84,7 @@ def compiled(kernel, columns, warps, dtype=torch.float32, **options):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(nereid.knobs.nereid, "persistent_rows", "always")
+    monkeypatch.setenv("NEREID_PERSISTENT_ROWS", "always")
 
 
 @pytest.mark.parametrize("kernel, options, rows", [
@@ -108,7 +108,7 @@ def test_which_rows_are_fetched(kernel, options, rows, always):
 
 
 def test_rows_that_do_not_fit_shared_memory(always, monkeypatch):
-    monkeypatch.setattr(nereid.knobs.nereid, "clusters", False)
+    monkeypatch.setenv("NEREID_CLUSTERS", "0")
     assert not compiled(nereid.jit(softmax.fn), 65536, 32).metadata.persistent
     assert compiled(nereid.jit(softmax.fn), 65536, 16, num_ctas=2).metadata.persistent
 
@@ -117,6 +117,25 @@ def test_code_for_other_launchers(always):
     from nereid.backends.compiler import GPUTarget
     source = nereid.compiler.ASTSource(nereid.jit(softmax.fn), {"out": "*fp32", "x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 4096})
     assert not nereid.compile(source, target=GPUTarget("cuda", 90, 32)).metadata.persistent
+
+
+# By default rows of 16 bits whose block has a multiprocessor to itself. With less than 16 warps gains are waited for.
+@pytest.mark.parametrize("kernel, dtype, columns, options, expected", [
+    (softmax, torch.bfloat16, 32768, {"num_warps": 8}, True),
+    (softmax, torch.float16, 32768, {"num_warps": 16}, True),
+    (softmax, torch.float32, 32768, {"num_warps": 16}, False),
+    (softmax, torch.bfloat16, 16384, {"num_warps": 8}, False),
+    (softmax, torch.bfloat16, 32768, {"num_warps": 4, "num_ctas": 2}, False),
+    (added_norm, torch.bfloat16, 32768, {"num_warps": 16}, True),
+    (added_norm, torch.bfloat16, 32768, {"num_warps": 8}, False),
+])
+def test_default(kernel, dtype, columns, options, expected):
+    assert compiled(nereid.jit(kernel.fn), columns, options["num_warps"], dtype, num_ctas=options.get("num_ctas", 1)).metadata.persistent == expected
+
+
+def test_never(monkeypatch):
+    monkeypatch.setenv("NEREID_PERSISTENT_ROWS", "never")
+    assert not compiled(nereid.jit(softmax.fn), 32768, 16, torch.bfloat16).metadata.persistent
 
 
 _PROGRAM = '''

@@ -318,7 +318,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       *this, "persistent-rows", llvm::cl::desc("which kernels run several programs in a block"),
       llvm::cl::init(PersistentRows::Never),
       llvm::cl::values(clEnumValN(PersistentRows::Never, "never", "none"),
-                       clEnumValN(PersistentRows::Wide, "wide", "those of wide rows"),
+                       clEnumValN(PersistentRows::Wide, "wide", "those of wide 16-bit rows"),
                        clEnumValN(PersistentRows::Always, "always", "all that can"))};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};

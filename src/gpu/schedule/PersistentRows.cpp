@@ -39,11 +39,10 @@ namespace {
 constexpr unsigned kLeastBytes = 8;
 /// Shared memory that is left for reductions and conversions.
 constexpr int64_t kRest = 8 * 1024;
+/// Warps that hide the latency of reads from the second-level cache behind one another.
+constexpr int kManyWarps = 16;
 /// Registers of a thread besides those of its row.
 constexpr int64_t kBeside = 24;
-/// Blocks of a multiprocessor that hide their phases behind one another.
-constexpr int64_t kEnoughBlocks = 3;
-
 bool isProgram(Operation &op) {
   auto id = dyn_cast<tile::ProgramIdOp>(op);
   return id && id.getAxis() == 0;
@@ -142,21 +141,32 @@ void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &a
   rows.push_back({load, contiguity, own, Value()});
 }
 
-/// Do so few blocks fit on a multiprocessor that memory waits for them?
+/// Does a block have a multiprocessor to itself, and so much to compute for each byte that memory
+/// would wait for it? That is so where rows are kept as wider numbers than they are read as; of
+/// fp32 rows the fixed share of programs that a block gets costs more than the overlap gains
+/// (docs/notes/performance.md). Clusters and the compiler's gradients have not gained, or have not
+/// been measured.
 bool Persistence::pays() {
   if (options.persistentRows == PersistentRows::Always)
     return true;
-  int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  int64_t registers = llvm::divideCeil(wordsKept(kernel), threads) + kBeside;
-  int64_t block = registers * threads / options.numBlocks;
-  return block * kEnoughBlocks > options.machine.registers;
+  // Gains and the like are read behind the reductions; few warps wait for them one after the other.
+  bool others = llvm::any_of(body, [&](Operation &op) {
+    return isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
+           llvm::none_of(rows, [&](const Row &row) { return row.load == &op; });
+  });
+  if (others && options.numWarps < kManyWarps)
+    return false;
+  int64_t kept = wordsKept(kernel), threads = int64_t(options.numWarps) * options.machine.lanes;
+  int64_t block = (llvm::divideCeil(kept, threads) + kBeside) * threads;
+  return options.numBlocks == 1 && !kernel->hasAttr("tile.gradients") && bytes < 4 * kept &&
+         2 * block > options.machine.registers;
 }
 
 bool Persistence::plan() {
   if (options.persistentRows == PersistentRows::Never || !options.machine.asyncCopy ||
       !llvm::hasSingleElement(kernel.getBody()))
     return false;
-  if (!llvm::all_of(body.without_terminator(), isAllowed) || !pays())
+  if (!llvm::all_of(body.without_terminator(), isAllowed))
     return false;
   bool reduces = llvm::any_of(body, llvm::IsaPred<tile::ReduceOp, tile::ScanOp>);
   if (!reduces || llvm::none_of(body, isProgram))
@@ -168,7 +178,7 @@ bool Persistence::plan() {
     if (auto load = dyn_cast<tile::LoadOp>(op))
       addRow(load, analysis);
   }
-  return !rows.empty();
+  return !rows.empty() && pays();
 }
 
 /// Starts the copies of the rows of `program`, if it `exists` (null: it does).

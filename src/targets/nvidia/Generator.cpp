@@ -74,9 +74,9 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   const std::string &persistent = Settings::current().persistentRows;
   // Only launchers of our own pass the number of programs.
   if (options.choosesCtas && !options.cooperative && !options.programmaticLaunch)
-    result.persistentRows = persistent == "wide"     ? gpu::PersistentRows::Wide
+    result.persistentRows = persistent == "never"    ? gpu::PersistentRows::Never
                             : persistent == "always" ? gpu::PersistentRows::Always
-                                                     : gpu::PersistentRows::Never;
+                                                     : gpu::PersistentRows::Wide;
   result.keepsNarrow = Settings::current().keepNarrow;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always

@@ -1,9 +1,26 @@
 // Values that follow from rows of 16 bits are computed again behind a reduction where they would take many registers.
-// RUN: nereid-opt %s --gpu-keep-narrow="warps=8" | FileCheck %s
-// RUN: nereid-opt %s --gpu-keep-narrow="warps=16" | FileCheck %s --check-prefix=FEW
+// RUN: nereid-opt %s --gpu-keep-narrow="warps=4 blocks=2" | FileCheck %s
+// RUN: nereid-opt %s --gpu-keep-narrow="warps=8 blocks=2" | FileCheck %s --check-prefix=OFF
+// RUN: nereid-opt %s --gpu-keep-narrow="warps=8" | FileCheck %s --check-prefix=OFF
 
-// The softmax of 16384 bf16 with 8 warps: 64 fp32 a thread. What is reduced is computed in front of the reduction as before.
+// The softmax of 16384 bf16 with two blocks of 4 warps: 64 fp32 a thread. Exponentials are computed once.
 // CHECK-LABEL: func.func @softmax
+// CHECK:         %[[X:.*]] = tile.load
+// CHECK:         %[[WIDE:.*]] = arith.extf %[[X]]
+// CHECK:         %[[MOST:.*]] = tile.reduce(%[[WIDE]])
+// CHECK:         %[[SPLAT:.*]] = tile.splat %[[MOST]]
+// CHECK:         %[[X1:.*]] = ngpu.renew %[[X]] number 0
+// CHECK-NEXT:    %[[WIDE1:.*]] = arith.extf %[[X1]]
+// CHECK-NEXT:    arith.subf %[[WIDE1]], %[[SPLAT]]
+// CHECK-NEXT:    %[[POWERS:.*]] = math.exp
+// CHECK-NEXT:    %[[SUM:.*]] = tile.reduce(%[[POWERS]])
+// CHECK:         %[[ALL:.*]] = tile.splat %[[SUM]]
+// CHECK-NEXT:    arith.divf %[[POWERS]], %[[ALL]]
+// CHECK:         return
+
+// 32 registers a thread, or one block.
+// OFF-NOT: ngpu.renew
+func.func @softmax
 // CHECK:         %[[X:.*]] = tile.load
 // CHECK:         %[[WIDE:.*]] = arith.extf %[[X]]
 // CHECK:         %[[MOST:.*]] = tile.reduce(%[[WIDE]])

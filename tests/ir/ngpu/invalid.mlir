@@ -121,3 +121,46 @@ func.func @registers() {
   }
   return
 }
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @small(%p: tensor<64x!tile.ptr<f32>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{needs a buffer of 256 bytes, found 128}}
+  ngpu.fetch %p, %b contiguity 2 : tensor<64x!tile.ptr<f32>, #line>, !ngpu.buffer<128xi8, #m>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @bytes(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{one copy has 4, 8 or 16 bytes, found 2}}
+  ngpu.fetch %p, %b contiguity 1 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @content(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{the result must have the pointers' shape, layout and element type}}
+  %0 = ngpu.fetched %p, %b contiguity 2 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m> -> tensor<64xf32, #line>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @other(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>, %x: tensor<64xf16, #line>) {
+  // expected-error @below {{has `other` without a mask}}
+  %0 = ngpu.fetched %p, %b other %x contiguity 2 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>, tensor<64xf16, #line> -> tensor<64xf16, #line>
+  return
+}
+
+// -----
+func.func @programs() attributes {tile.kernel} {
+  // expected-error @below {{is only for kernels with `ngpu.persistent`}}
+  %0 = ngpu.programs
+  return
+}
