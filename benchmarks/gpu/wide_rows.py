@@ -7,7 +7,7 @@ rate of PyTorch's copy, then
   1 x W       one block of W warps a program
   N x W       N blocks of W warps, by `num_ctas`
   1 x W, next bf16: with NEREID_PERSISTENT_ROWS=always, blocks run several programs and fetch the row of the next one ahead
-  N x W, fp32 bf16: with NEREID_KEEP_NARROW=0, values of the row are kept as fp32 instead of computed again
+  N x W, fp32 bf16: without NEREID_KEEP_NARROW=1, with which N x W runs: values of the row are kept as fp32 instead of computed again
 
 with the median time of 11 trials that take turns, the memory rate relative to the copy, registers, spills, the largest error against fp64. Two runs must agree
 bit for bit. Exits with 1 if a result is wrong. About 90 seconds for two kernels.
@@ -84,7 +84,7 @@ def shapes(columns):
 def variants(dtype, columns):
     """Name, settings (clusters, persistent_rows, keep_narrow), options."""
     for count in (4, 16):
-        yield f"chosen, from {count}", (True, "", True), {"num_warps": count}
+        yield f"chosen, from {count}", (True, "", False), {"num_warps": count}
     for blocks, count in shapes(columns):
         options = {"num_ctas": blocks, "num_warps": count}
         yield f"{blocks} x {count}", (False, "never", True), options
@@ -140,12 +140,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--columns", default="4096,16384,32768,65536,131072,262144")
     parser.add_argument("--kernels", default=",".join(KERNELS))
+    parser.add_argument("--dtypes", default="float32,bfloat16")
     given = parser.parse_args()
     print(torch.cuda.get_device_name())
     failures = 0
     for name in given.kernels.split(","):
-        for dtype in (torch.float32, torch.bfloat16):
+        for dtype in given.dtypes.split(","):
             for columns in given.columns.split(","):
-                failures += measure(name, dtype, int(columns))
+                failures += measure(name, getattr(torch, dtype), int(columns))
     print("all right" if not failures else f"{failures} WRONG")
     sys.exit(bool(failures))

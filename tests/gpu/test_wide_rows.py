@@ -161,15 +161,16 @@ def test_nothing_is_spilled(kernel, columns, warps, dtype, device):
     (norm, torch.bfloat16, {"num_warps": 16, "clusters": False}, 0),
     (softmax, torch.bfloat16, {"num_ctas": 4}, 1),
 ])
-def test_values_computed_again(kernel, dtype, options, times):
-    code = compiled(kernel, 65536, options.pop("num_warps", 4), dtype, **options)
+def test_values_computed_again(kernel, dtype, options, times, monkeypatch):
+    monkeypatch.setenv("NEREID_KEEP_NARROW", "1")
+    code = compiled(nereid.jit(kernel.fn), 65536, options.pop("num_warps", 4), dtype, **options)
     assert code.asm["gpu"].count("ngpu.renew") == times
     assert code.asm["gpu"].count("math.exp") == (kernel is softmax)
+    assert code.metadata.num_ctas == options.get("num_ctas", 1)
 
 
-def test_setting_of_values_computed_again(monkeypatch):
-    monkeypatch.setenv("NEREID_KEEP_NARROW", "0")
-    assert "ngpu.renew" not in compiled(nereid.jit(norm.fn), 65536, 4, torch.bfloat16, num_ctas=4).asm["gpu"]
+def test_values_are_kept_by_default():
+    assert "ngpu.renew" not in compiled(norm, 65536, 4, torch.bfloat16, num_ctas=4).asm["gpu"]
 
 
 _PROGRAM = '''
@@ -205,6 +206,6 @@ print("right")
 def test_results(name, dtype, columns, warps, blocks, rows, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM)
-    environment = {**os.environ, "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
+    environment = {**os.environ, "NEREID_KEEP_NARROW": "1", "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
     done = subprocess.run([sys.executable, str(program), name, dtype, *map(str, (columns, warps, blocks, rows))], env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "right\n", done.stderr[-4000:]

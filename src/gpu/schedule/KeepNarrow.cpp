@@ -6,7 +6,7 @@
 // memory while another one computes. So where a cluster runs a program, values that follow element
 // by element from a narrower load are computed again behind a reduction, of the load's result. The
 // operations are the same, and so are all results. Neither exponentials nor programs of one block
-// gain (docs/notes/performance.md).
+// gain (docs/notes/performance.md). NEREID_KEEP_NARROW turns it on.
 //
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.

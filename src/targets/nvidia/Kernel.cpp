@@ -236,7 +236,8 @@ static int blocksOf(const Assembly &assembly, const Architecture &arch, const La
 /// of what nvJitLink does, from the same PTX. Its code is taken if it spills half as much at most
 /// and as many blocks fit.
 void NvidiaKernel::askAnotherAssembler(Assembly &assembly, const AssembleOptions &how) const {
-  if (!registerDemand || assembly.spillStoreBytes <= kFewSpills || namesRegisters(ptx) ||
+  if (!Settings::current().secondAssembler || !registerDemand ||
+      assembly.spillStoreBytes <= kFewSpills || namesRegisters(ptx) ||
       namesRegisters(how.further) || how.optLevel == 0)
     return;
   std::optional<Assembly> other = assembleByProgram(ptx, info.entry, how);

@@ -1,6 +1,6 @@
 // A block runs several programs, and fetches the rows of the next one while it computes.
-// RUN: nereid-opt %s --split-input-file --gpu-assign-layouts --gpu-persistent-rows="persistent-rows=always" | FileCheck %s
-// RUN: nereid-opt %s --split-input-file --gpu-assign-layouts --gpu-persistent-rows="persistent-rows=wide" | FileCheck %s --check-prefix=WIDE
+// RUN: nereid-opt %s --split-input-file --gpu-assign-layouts="warps=4" --gpu-persistent-rows="warps=4 persistent-rows=always" | FileCheck %s
+// RUN: nereid-opt %s --split-input-file --gpu-assign-layouts="warps=16" --gpu-persistent-rows="warps=16 persistent-rows=wide" | FileCheck %s --check-prefix=WIDE
 // RUN: nereid-opt %s --split-input-file --gpu-assign-layouts --gpu-persistent-rows | FileCheck %s --check-prefix=OFF
 
 // OFF-NOT: ngpu.fetch
@@ -58,29 +58,30 @@ func.func @centred(%out: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %x: !til
 
 // -----
 
-// With 16384 elements in 4 warps two blocks fit.
+// 32768 bf16, kept as fp32 in 16 warps: one block fits.
 // WIDE-LABEL: func.func @wide
 // WIDE-SAME:  ngpu.persistent = 1 : i32
 // WIDE:       ngpu.fetched
-func.func @wide(%out: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+func.func @wide(%out: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %x: !tile.ptr<bf16> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
   %program = tile.program_id 0
   %start = arith.muli %program, %n : i32
-  %columns = tile.range 0 to 16384 : tensor<16384xi32>
-  %from = tile.addptr %x, %start : !tile.ptr<f32>, i32
-  %froms = tile.splat %from : !tile.ptr<f32> -> tensor<16384x!tile.ptr<f32>>
-  %places = tile.addptr %froms, %columns : tensor<16384x!tile.ptr<f32>>, tensor<16384xi32>
-  %row = tile.load %places : tensor<16384x!tile.ptr<f32>> -> tensor<16384xf32>
+  %columns = tile.range 0 to 32768 : tensor<32768xi32>
+  %from = tile.addptr %x, %start : !tile.ptr<bf16>, i32
+  %froms = tile.splat %from : !tile.ptr<bf16> -> tensor<32768x!tile.ptr<bf16>>
+  %places = tile.addptr %froms, %columns : tensor<32768x!tile.ptr<bf16>>, tensor<32768xi32>
+  %narrow = tile.load %places : tensor<32768x!tile.ptr<bf16>> -> tensor<32768xbf16>
+  %row = arith.extf %narrow : tensor<32768xbf16> to tensor<32768xf32>
   %sum = tile.reduce(%row) axis 0 {
   ^bb0(%a: f32, %b: f32):
     %0 = arith.addf %a, %b : f32
     tile.yield %0 : f32
-  } : (tensor<16384xf32>) -> f32
-  %sums = tile.splat %sum : f32 -> tensor<16384xf32>
-  %result = arith.subf %row, %sums : tensor<16384xf32>
+  } : (tensor<32768xf32>) -> f32
+  %sums = tile.splat %sum : f32 -> tensor<32768xf32>
+  %result = arith.subf %row, %sums : tensor<32768xf32>
   %to = tile.addptr %out, %start : !tile.ptr<f32>, i32
-  %tos = tile.splat %to : !tile.ptr<f32> -> tensor<16384x!tile.ptr<f32>>
-  %targets = tile.addptr %tos, %columns : tensor<16384x!tile.ptr<f32>>, tensor<16384xi32>
-  tile.store %targets, %result : tensor<16384x!tile.ptr<f32>>, tensor<16384xf32>
+  %tos = tile.splat %to : !tile.ptr<f32> -> tensor<32768x!tile.ptr<f32>>
+  %targets = tile.addptr %tos, %columns : tensor<32768x!tile.ptr<f32>>, tensor<32768xi32>
+  tile.store %targets, %result : tensor<32768x!tile.ptr<f32>>, tensor<32768xf32>
   return
 }
 

@@ -154,7 +154,7 @@ func.func @content(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
 func.func @other(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>, %x: tensor<64xf16, #line>) {
   // expected-error @below {{has `other` without a mask}}
-  %0 = ngpu.fetched %p, %b other %x contiguity 2 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>, tensor<64xf16, #line> -> tensor<64xf16, #line>
+  %0 = "ngpu.fetched"(%p, %b, %x) {contiguity = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>, tensor<64xf16, #line>) -> tensor<64xf16, #line>
   return
 }
 

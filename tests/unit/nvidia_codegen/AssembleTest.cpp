@@ -496,14 +496,15 @@ TEST_F(Assemble, AnotherAssemblerForRowsThatSpill) {
   struct Case {
     int registers, spills; ///< of ptxas
     int demand;            ///< of the kernel; 0 for no rows
-    const char *options;
+    const char *options, *setting;
     bool isTaken;
   };
   std::string path = folder.path("bin/ptxas");
   llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directories(folder.path("bin"))));
   for (Case one :
-       {Case{255, 24, 250, "", true}, Case{255, 96, 250, "", true}, Case{255, 100, 250, "", false},
-        Case{255, 24, 0, "", false}, Case{255, 24, 250, "-maxrregcount=255", false}}) {
+       {Case{255, 24, 250, "", "1", true}, Case{255, 96, 250, "", "1", true},
+        Case{255, 100, 250, "", "1", false}, Case{255, 24, 0, "", "1", false},
+        Case{255, 24, 250, "-maxrregcount=255", "1", false}, Case{255, 24, 250, "", "0", false}}) {
     makePtxas("echo \"ptxas info : Compiling entry function 'fine' for 'sm_90a'\"\n"
               "echo '    0 bytes stack frame, " +
               std::to_string(one.spills) +
@@ -513,6 +514,7 @@ TEST_F(Assemble, AnotherAssemblerForRowsThatSpill) {
     Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
                              {"NEREID_ASSEMBLER", ""},
                              {"NEREID_PTXAS", ""},
+                             {"NEREID_SECOND_ASSEMBLER", one.setting},
                              {"FAKE_NVJITLINK_REGISTERS", "255 255 192 255 192 192"}});
     NvidiaKernel kernel;
     kernel.arch = {90, true};
