@@ -420,6 +420,13 @@ void startTurns(Emitter &e) {
          [&] { arriveForTurn(e, e.i32(0)); });
 }
 
+/// The launcher's number of programs. One that does not know persistent kernels passes null, and
+/// starts a block or cluster for each program.
+llvm::Value *programs(Emitter &e) {
+  llvm::Value *given = e.programs();
+  return e.b.CreateSelect(e.b.CreateICmpEQ(given, e.i32(0)), e.programCount(0), given);
+}
+
 void emitAnyInWarp(Emitter &e, ngpu::AnyInWarpOp op) {
   llvm::Value *any = e.b.getFalse();
   for (llvm::Value *each : e.get(op.getValues()))
@@ -435,7 +442,7 @@ bool emitAsync(Emitter &e, Operation *op) {
       .Case([&](AsyncCopyOp op) { return emitAsyncCopy(e, op), true; })
       .Case([&](FetchOp op) { return emitFetch(e, op), true; })
       .Case([&](FetchedOp op) { return emitFetched(e, op), true; })
-      .Case([&](ProgramsOp op) { return e.set(op.getResult(), {e.programs()}), true; })
+      .Case([&](ProgramsOp op) { return e.set(op.getResult(), {programs(e)}), true; })
       .Case([&](AsyncCommitOp) {
         return statement(e, "cp.async.commit_group;", "~{memory}", {}), true;
       })
