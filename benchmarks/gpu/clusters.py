@@ -47,8 +47,8 @@ REFERENCES = {
 }
 
 
-def microseconds(launches, trials=15):
-    """The median time of each of several launches, which take turns."""
+def microseconds(launches, trials=15, repeats=10):
+    """The median time of each of several launches, which take turns; a trial is the mean of `repeats`."""
     times = [[] for _ in launches]
     for launch in launches:
         launch()
@@ -56,11 +56,11 @@ def microseconds(launches, trials=15):
         for launch, mine in zip(launches, times):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            for _ in range(10):
+            for _ in range(repeats):
                 launch()
             end.record()
             end.synchronize()
-            mine.append(start.elapsed_time(end) * 100)
+            mine.append(start.elapsed_time(end) * 1000 / repeats)
     return [statistics.median(mine) for mine in times]
 
 

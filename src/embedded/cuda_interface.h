@@ -141,6 +141,8 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuKernelGetAttribute, (int *, int, Kernel, Device))                                            \
   X(cuKernelSetAttribute, (int, int, Kernel, Device))                                              \
   X(cuKernelSetCacheConfig, (Kernel, int, Device))                                                 \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, Function, int, size_t))                   \
+  X(cuOccupancyMaxActiveClusters, (int *, Function, const LaunchConfig *))                         \
   X(cuMemAllocAsync, (DevicePointer *, size_t, Stream))                                            \
   X(cuMemFreeAsync, (DevicePointer, Stream))                                                       \
   X(cuTensorMapEncodeTiled, (void *, int, unsigned, void *, const uint64_t *, const uint64_t *,    \

@@ -29,6 +29,10 @@ enum class OverlapStores : uint8_t { Never, Waits, Groups };
 /// Where multiplications of an accumulator by factors that are all 1 are left out (SkipScaling.h).
 enum class SkipScaling : uint8_t { Divided, Always, Never };
 
+/// Which kernels of rows run several programs in a block, one after the other (PersistentRows.h):
+/// none; those of 16-bit elements whose block has a multiprocessor to itself; all.
+enum class PersistentRows : uint8_t { Never, Wide, Always };
+
 struct GpuOptions {
   Machine machine = {};
   int numWarps = 4;  ///< of a program, all its blocks together; a power of two
@@ -38,6 +42,7 @@ struct GpuOptions {
   /// then that of the one block.
   bool choosesBlocks = false;
   bool keepsNarrow = true; ///< KeepNarrow.cpp
+  PersistentRows persistentRows = PersistentRows::Never;
   int maxRegisters = 0;    ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;

@@ -13,6 +13,9 @@
 // to mostSplits blocks instead; `splitRule` says which are worth it. Where `pairs` is set, numCtas
 // is 1, the grid is that of the launch in any case, and if its x is even a launch may have clusters
 // of two blocks, each of which runs a program.
+// Where `isPersistent`, the launch starts as many blocks or clusters along x as the device runs at
+// the same time, or as there are programs if these are fewer, and the second pointer, of profile
+// scratch memory, is the number of programs along x. The axes y and z are those of the grid.
 #pragma once
 
 #include "kernel_abi/SplitRule.h"
@@ -32,6 +35,7 @@ struct LaunchInfo {
   int mostSplits = 1;
   gpu::SplitRule splitRule; ///< where mostSplits is more than 1
   bool pairs = false;
+  bool isPersistent = false;      ///< blocks run several programs
   int64_t sharedBytes = 0;        ///< dynamic shared memory of a block
   int64_t globalScratchBytes = 0; ///< global memory of a program
   int64_t globalScratchAlign = 128;

@@ -13,6 +13,7 @@
 //  units and
 //    micro-kernels compute. (The rounding of the sum changes; so it does between any two tile
 //    shapes.)
+//  - Numbers that are narrower than what they are compared with stay narrow.
 #include "transforms/Passes.h"
 
 #include "ir/tile/Dialect.h"
@@ -279,6 +280,45 @@ template <typename Add> struct SumIntoDot : OpRewritePattern<Add> {
   }
 };
 
+/// ext(x) == splat(y) -> x == splat(trunc(y)) && splat(y has a number of x's type), where the
+/// tensor x is narrower than y: columns, 32 bits wide, compared with a label of 64 bits. Registers
+/// hold x then, and one comparison of 32 bits takes the place of three instructions.
+struct NarrowEquality : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    bool equal = op.getPredicate() == arith::CmpIPredicate::eq;
+    if (!equal && op.getPredicate() != arith::CmpIPredicate::ne)
+      return failure();
+    for (auto [tensor, other] :
+         {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
+      Operation *extension = tensor.getDefiningOp();
+      auto splat = other.getDefiningOp<SplatOp>();
+      if (!splat || !isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp>(extension))
+        continue;
+      Location loc = op.getLoc();
+      Value x = extension->getOperand(0), y = splat.getSrc();
+      auto narrow = cast<RankedTensorType>(x.getType());
+      // Truth values are compared as they are.
+      if (narrow.getElementType().isInteger(1))
+        continue;
+      Value cut = arith::TruncIOp::create(rewriter, loc, narrow.getElementType(), y);
+      Value again = isa<arith::ExtSIOp>(extension)
+                        ? Value(arith::ExtSIOp::create(rewriter, loc, y.getType(), cut))
+                        : Value(arith::ExtUIOp::create(rewriter, loc, y.getType(), cut));
+      Value fits = arith::CmpIOp::create(rewriter, loc, op.getPredicate(), again, y);
+      Value same = arith::CmpIOp::create(rewriter, loc, op.getPredicate(), x,
+                                         SplatOp::create(rewriter, loc, narrow, cut));
+      Value all = SplatOp::create(rewriter, loc, op.getType(), fits);
+      if (equal)
+        rewriter.replaceOpWithNewOp<arith::AndIOp>(op, same, all);
+      else
+        rewriter.replaceOpWithNewOp<arith::OrIOp>(op, same, all);
+      return success();
+    }
+    return failure();
+  }
+};
+
 struct CombinePass : public impl::CombineBase<CombinePass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
@@ -296,7 +336,8 @@ struct CombinePass : public impl::CombineBase<CombinePass> {
         op.getCanonicalizationPatterns(set, context);
     set.add<ElementwiseOfSplats, ElementwiseBefore<BroadcastOp>, ElementwiseBefore<ExpandDimsOp>,
             UniformOffsetFirst, UniformTermsTogether, QuotientAndRemainder, LoadOfSplat,
-            SelectIsOther, SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(context);
+            SelectIsOther, NarrowEquality, SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(
+        context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

@@ -54,7 +54,7 @@ struct Emitter::State {
   unsigned kernelWarps = 4, extraWarps = 0, blocks = 1;
   llvm::BasicBlock *furtherWarps = nullptr; ///< where those of other parts begin
   DebugInfo debug;
-  llvm::Value *globalScratch = nullptr;
+  llvm::Value *globalScratch = nullptr, *programs = nullptr;
   llvm::SmallVector<llvm::Value *, 4> tensorMaps; ///< their addresses
   std::optional<std::string> error;
 
@@ -640,6 +640,10 @@ static uint32_t optionalMaps(func::FuncOp kernel) {
   return maps ? uint32_t(maps.getInt()) : 0;
 }
 
+llvm::Value *Emitter::programs() {
+  return hoisted([&] { return b.CreatePtrToInt(state->programs, b.getInt32Ty()); });
+}
+
 llvm::Value *Emitter::tensorMap(unsigned number) {
   return state->tensorMaps[number];
 }
@@ -673,6 +677,7 @@ void Emitter::emitFunctions() {
       set(argument, registers);
     }
     state->globalScratch = isKernel ? function->getArg(at) : nullptr;
+    state->programs = isKernel ? function->getArg(at + 1) : nullptr;
     state->tensorMaps.clear();
     for (unsigned i = 0; isKernel && i < tensorMapCount(kernel); ++i)
       state->tensorMaps.push_back(function->getArg(at + 2 + i));

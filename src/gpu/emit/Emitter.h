@@ -106,6 +106,8 @@ public:
   llvm::Value *scratch(mlir::Operation *op);
   /// Global scratch of this launch: the kernel's trailing parameter.
   llvm::Value *globalScratch();
+  /// Of a persistent kernel: the number of programs along the first axis, an i32.
+  llvm::Value *programs();
   /// The address of a tensor map that the launcher passes.
   llvm::Value *tensorMap(unsigned number);
 

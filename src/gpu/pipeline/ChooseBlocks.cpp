@@ -19,9 +19,9 @@ constexpr int kBeside = 16;
 constexpr int kWarps = 4;
 /// Blocks of a cluster at most: as many as every machine with clusters can place.
 constexpr int kMostBlocks = 8;
-/// With this many registers a thread five blocks of 4 warps fit on a multiprocessor, with the next
-/// number three.
-constexpr int kFew = 96, kEnough = 168;
+/// With this many registers a thread three blocks of 4 warps fit on a multiprocessor. Twice as many
+/// blocks for a program, of which five fit, are slower (docs/notes/performance.md#wide-rows).
+constexpr int kEnough = 168;
 
 /// What keeps programs on one block unless their author asks for more: exchanges of whole tensors,
 /// which cost more than the spills, and all that may depend on how many programs run at the same
@@ -67,11 +67,10 @@ std::optional<BlockChoice> chooseBlocks(func::FuncOp kernel, const GpuOptions &o
 
   // The fewest blocks with which several of them fit on a multiprocessor.
   choice.warps = kWarps;
-  for (choice.blocks = 2; choice.blocks < kMostBlocks; choice.blocks *= 2)
-    if (needed(choice.blocks * kWarps) <= kFew)
+  for (choice.blocks = 2; choice.blocks <= kMostBlocks; choice.blocks *= 2)
+    if (needed(choice.blocks * kWarps) <= kEnough)
       return choice;
-  if (needed(kMostBlocks * kWarps) <= kEnough)
-    return choice;
+  choice.blocks = kMostBlocks;
   // Rows that fill several multiprocessors.
   int most = std::min(16, int(machine.registers / machine.threadRegisters / machine.lanes) * 2);
   for (choice.warps = 2 * kWarps; choice.warps < most; choice.warps *= 2)

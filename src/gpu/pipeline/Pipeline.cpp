@@ -7,6 +7,7 @@
 #include "gpu/pipeline/FitKernel.h"
 #include "gpu/pipeline/OneBlock.h"
 #include "gpu/schedule/PartitionWarps.h"
+#include "gpu/schedule/PersistentRows.h"
 #include "gpu/schedule/SkipScaling.h"
 #include "gpu/schedule/SplitProducts.h"
 #include "gpu/shapes/PadShapes.h"
@@ -119,6 +120,12 @@ constexpr Step steps[] = {
      [](State &state) {
        return assignLayouts(state.kernel, state.options,
                             state.wantReport ? &state.report.layouts : nullptr);
+     }},
+    // While the rows are loads of the kernel's outermost block, with layouts.
+    {"persistent-rows", "let blocks run several programs and fetch the rows of the next one",
+     [](State &state) -> llvm::Error {
+       state.report.fetchedAhead = runPersistently(state.kernel, state.options);
+       return llvm::Error::success();
      }},
     // Before the other loops are pipelined: it takes loops that ask for it.
     {"partition-warps", "divide loops between warps that copy and warps that compute",
@@ -273,6 +280,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.skipScaling = skipScaling;
     options.splitProducts = splitProducts;
     options.multicast = multicast;
+    options.persistentRows = persistentRows;
     options.verify = true;
     return options;
   }
@@ -310,6 +318,12 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<bool> multicast{*this, "multicast",
                                llvm::cl::desc("let pairs of programs share copies"),
                                llvm::cl::init(false)};
+  Pass::Option<PersistentRows> persistentRows{
+      *this, "persistent-rows", llvm::cl::desc("which kernels run several programs in a block"),
+      llvm::cl::init(PersistentRows::Never),
+      llvm::cl::values(clEnumValN(PersistentRows::Never, "never", "none"),
+                       clEnumValN(PersistentRows::Wide, "wide", "those of wide 16-bit rows"),
+                       clEnumValN(PersistentRows::Always, "always", "all that can"))};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

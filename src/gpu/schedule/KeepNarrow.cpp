@@ -1,12 +1,12 @@
 // What rows are kept as while the threads of a program exchange partial results.
 //
-// A kernel loads a row of bf16, computes with it in fp32, reduces that, and uses it again: the
-// softmax of a row keeps its exponentials while their sum is computed. In fp32 they take twice the
-// registers of the row. With half the registers two blocks fit on a multiprocessor where one did,
-// and one of them waits for memory while the other one computes. So where registers limit the
-// blocks, values that follow element by element from a narrower load are computed again behind a
-// reduction, of the load's result. The operations are the same, and so are all results. Off unless
-// NEREID_KEEP_NARROW asks for it, since no GPU has been timed with it (docs/notes/performance.md).
+// A kernel loads a row of bf16, computes with it in fp32, reduces that, and uses it again: the norm
+// of a row keeps its values while their sum is computed. In fp32 they take twice the registers of
+// the row. With half the registers more blocks fit on a multiprocessor, and one of them waits for
+// memory while another one computes. So where a cluster runs a program, values that follow element
+// by element from a narrower load are computed again behind a reduction, of the load's result. The
+// operations are the same, and so are all results. Neither exponentials nor programs of one block
+// gain (docs/notes/performance.md). NEREID_KEEP_NARROW turns it on.
 //
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.
@@ -30,25 +30,22 @@ namespace {
 constexpr int64_t kFewRegisters = 48;
 /// Registers that a value must save.
 constexpr int64_t kLeastSaved = 8;
-/// Operations that compute an element again, and the elementary functions among them.
+/// Operations that compute an element again.
 constexpr size_t kMostOperations = 10;
-constexpr int kMostFunctions = 1;
 
 /// Is this worth computing twice?
-bool isCheap(Operation *op, int &functions) {
+bool isCheap(Operation *op) {
   // Quotients by one number are products with its reciprocal.
   if (isa<arith::DivFOp>(op))
     return isa_and_nonnull<tile::SplatOp>(op->getOperand(1).getDefiningOp());
   if (isa<arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
           tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp>(op))
     return false;
-  if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) || isa<math::AbsFOp, math::FmaOp>(op))
-    return true;
-  return isa<math::ExpOp, math::Exp2Op>(op) && ++functions <= kMostFunctions;
+  return !isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
+         isa<math::AbsFOp, math::FmaOp>(op);
 }
 
-bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operation *> &ops,
-             int &functions) {
+bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operation *> &ops) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
@@ -67,10 +64,10 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
     return true;
   }
   if (!tile::isElementwise(op) || !isMemoryEffectFree(op) || op->getNumResults() != 1 ||
-      !isCheap(op, functions))
+      !isCheap(op))
     return false;
   for (Value operand : op->getOperands())
-    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops, functions))
+    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops))
       return false;
   ops.insert(op);
   return ops.size() <= kMostOperations;
@@ -82,8 +79,7 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
 /// or more, or where the computation is long.
 bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
                         llvm::SetVector<Operation *> &ops) {
-  int functions = 0;
-  if (!collect(value, loads, ops, functions) || loads.empty())
+  if (!collect(value, loads, ops) || loads.empty())
     return false;
   int64_t words = 0;
   for (Value load : loads)
@@ -133,7 +129,7 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
 
 void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
   int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  if (!options.keepsNarrow || wordsKept(kernel) < kFewRegisters * threads)
+  if (!options.keepsNarrow || options.numBlocks == 1 || wordsKept(kernel) < kFewRegisters * threads)
     return;
   SmallVector<Operation *> reductions;
   kernel.walk([&](Operation *op) {

@@ -71,6 +71,8 @@ unsigned splitCount(mlir::Operation *kernel);
 /// if the launcher starts them so: a pair (`shared` copies).
 constexpr llvm::StringLiteral pairsName = "ngpu.pairs";
 bool isPaired(mlir::Operation *kernel);
+/// Of a kernel whose blocks or clusters run several programs each (`programs`).
+constexpr llvm::StringLiteral persistentName = "ngpu.persistent";
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

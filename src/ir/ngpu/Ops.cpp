@@ -191,6 +191,57 @@ LogicalResult AsyncCopyOp::verify() {
   return success();
 }
 
+LogicalResult ProgramsOp::verify() {
+  auto kernel = (*this)->getParentOfType<func::FuncOp>();
+  return !kernel || kernel->hasAttr(persistentName)
+             ? success()
+             : emitOpError() << "is only for kernels with `" << persistentName << "`";
+}
+
+namespace {
+
+/// What a fetch of a thread's own elements and the read of them have in common.
+LogicalResult isOwnBuffer(Operation *op, RankedTensorType pointers, BufferType buffer, Value mask,
+                          int64_t contiguity) {
+  auto pointer = dyn_cast<tile::PtrType>(pointers.getElementType());
+  if (!pointer)
+    return op->emitOpError("copies from a tensor of pointers");
+  if (failed(hasLayout(op, "the pointers", pointers)))
+    return failure();
+  int64_t element = tile::sizeInBytes(pointer.getPointee());
+  if (int64_t bytes = contiguity * element; bytes != 4 && bytes != 8 && bytes != 16)
+    return op->emitOpError() << "one copy has 4, 8 or 16 bytes, found " << bytes;
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  int64_t blocks = kernel ? blockCount(kernel) : 1;
+  if (int64_t needed = pointers.getNumElements() * element / blocks; buffer.getBytes() < needed)
+    return op->emitOpError() << "needs a buffer of " << needed << " bytes, found "
+                             << buffer.getBytes();
+  if (mask && cast<RankedTensorType>(mask.getType()) !=
+                  RankedTensorType::get(pointers.getShape(), IntegerType::get(op->getContext(), 1),
+                                        pointers.getEncoding()))
+    return op->emitOpError("the mask must have the pointers' shape and layout");
+  return success();
+}
+
+} // namespace
+
+LogicalResult FetchOp::verify() {
+  return isOwnBuffer(*this, cast<RankedTensorType>(getPtr().getType()), getBuffer().getType(),
+                     getMask(), getContiguity());
+}
+
+LogicalResult FetchedOp::verify() {
+  auto pointers = cast<RankedTensorType>(getPtr().getType());
+  if (failed(isOwnBuffer(*this, pointers, getBuffer().getType(), getMask(), getContiguity())))
+    return failure();
+  Type pointee = cast<tile::PtrType>(pointers.getElementType()).getPointee();
+  if (getType() != RankedTensorType::get(pointers.getShape(), pointee, pointers.getEncoding()))
+    return emitOpError("the result must have the pointers' shape, layout and element type");
+  if (getOther() && getOther().getType() != getType())
+    return emitOpError("`other` must have the type of the result");
+  return getOther() && !getMask() ? emitOpError("has `other` without a mask") : success();
+}
+
 //===--- matrix units
 //----------------------------------------------------------------------------===//
 

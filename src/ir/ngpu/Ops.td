@@ -197,6 +197,17 @@ def NGPU_ClusterSizeOp : NGPU_Op<"cluster_size", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
+def NGPU_ProgramsOp : NGPU_Op<"programs", [Pure]> {
+  let summary = "the number of programs of the launch along the first axis";
+  let description = [{
+    Only in a kernel with `ngpu.persistent`, of which the launcher starts fewer blocks or clusters than programs and passes this number
+    (kernel_abi/nvidia.h). `tile.num_programs` of axis 0 is then the number of those that run at the same time.
+  }];
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 def NGPU_SumBlocksOp : NGPU_Op<"sum_blocks", [Elementwise, AllTypesMatch<["src", "result"]>,
     MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "the first block of the cluster adds the tensors that all of its blocks have there";
@@ -229,6 +240,40 @@ def NGPU_AsyncCopyOp : NGPU_Op<"async_copy", [MemoryEffects<[MemRead]>]> {
     `:` type($ptr) `,` type($buffer) (`,` type($mask)^)?
   }];
   let extraClassDeclaration = "static bool readsGlobalMemory() { return true; }";
+  let hasVerifier = 1;
+}
+
+def NGPU_FetchOp : NGPU_Op<"fetch", [MemoryEffects<[MemRead, MemWrite<NGPU_AsyncCopies>]>]> {
+  let summary = "copies a tensor from global memory to shared memory of the thread's own (cp.async)";
+  let description = [{
+    Every thread copies its elements to bytes of `buffer` that no other thread uses, so that no barrier is needed; `fetched` reads
+    them. Where they lie follows from the layout of the pointers, whose threads hold no element twice. Copies have 4, 8 or 16 bytes
+    (`contiguity`: elements that one copy moves); lanes masked off put zeros. Complete after the `async_wait` that covers its group.
+  }];
+  let arguments = (ins Tile_Tensor:$ptr, NGPU_AnyBuffer:$buffer, Optional<Tile_Tensor>:$mask, I32Attr:$contiguity,
+                       DefaultValuedAttr<Tile_CacheModifier, "::nereid::tile::CacheModifier::None">:$cache,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "::nereid::tile::EvictionPolicy::Normal">:$evict);
+  let assemblyFormat = [{
+    $ptr `,` $buffer (`mask` $mask^)? `contiguity` $contiguity (`cache` $cache^)? (`evict` $evict^)? attr-dict
+    `:` type($ptr) `,` type($buffer) (`,` type($mask)^)?
+  }];
+  let extraClassDeclaration = "static bool readsGlobalMemory() { return true; }";
+  let hasVerifier = 1;
+}
+
+def NGPU_FetchedOp : NGPU_Op<"fetched", [AttrSizedOperandSegments, MemoryEffects<[MemRead<NGPU_AsyncCopies>]>]> {
+  let summary = "the tensor that the last `fetch` has copied to `buffer`";
+  let description = [{
+    `ptr` is where that copy came from; only how its elements follow one another is used. Elements masked off are those of `other`, or
+    zero. Behind an `async_wait` for the copy.
+  }];
+  let arguments = (ins Tile_Tensor:$ptr, NGPU_AnyBuffer:$buffer, Optional<Tile_Tensor>:$mask, Optional<Tile_Tensor>:$other,
+                       I32Attr:$contiguity);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $ptr `,` $buffer (`mask` $mask^)? (`other` $other^)? `contiguity` $contiguity attr-dict
+    `:` type($ptr) `,` type($buffer) (`,` type($mask)^)? (`,` type($other)^)? `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 

@@ -127,6 +127,31 @@ unsigned blocksToFill(const DeviceInfo &gpu, const CudaCode::OnDevice &there) {
   return std::clamp(explain::occupancyOf(*multiprocessor, needs).blocks, 1, 2);
 }
 
+/// Finds how many blocks or clusters of a persistent kernel the device runs at the same time.
+ErrorPtr countRunning(const Driver &cuda, const nrd_kernel &kernel, const DeviceInfo &gpu,
+                      CudaCode::OnDevice &there) {
+  int number = 0;
+  Result result;
+  if (there.blocks == 1) {
+    result = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &number, there.function, int(there.threads), there.sharedBytes);
+    number *= gpu.multiprocessors;
+  } else {
+    LaunchAttribute cluster = {};
+    cluster.kind = LaunchAttribute::ClusterDimension;
+    cluster.cluster[0] = there.blocks;
+    cluster.cluster[1] = cluster.cluster[2] = 1;
+    LaunchConfig config{
+        {there.blocks, 1, 1}, {there.threads, 1, 1}, there.sharedBytes, nullptr, &cluster, 1};
+    result = cuda.cuOccupancyMaxActiveClusters(&number, there.function, &config);
+  }
+  if (result != Success)
+    return callError(cuda, result, "count the blocks of `" + kernel.name + "` that fit");
+  // None: the launch fails, and says why.
+  there.running = unsigned(std::max(number, 1));
+  return nullptr;
+}
+
 ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, int device,
                                  OnDevice *&out) {
   const DeviceInfo *gpu;
@@ -157,7 +182,7 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   there.name = name;
   there.needsExtras = kernel.request.options.cooperative || kernel.request.options.pdl ||
                       info.numCtas > 1 || there.mostSplits > 1 || there.pairs ||
-                      !info.tensorMaps.empty() || info.globalScratchBytes;
+                      info.isPersistent || !info.tensorMaps.empty() || info.globalScratchBytes;
   there.currentContext = cuda.cuCtxGetCurrent;
   there.launchKernel = cuda.cuLaunchKernel;
 
@@ -197,6 +222,9 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     result = cuda.cuKernelGetFunction(&there.function, function);
   if (result != Success)
     return callError(cuda, result, "load `" + kernel.name + "`");
+  if (info.isPersistent)
+    if (ErrorPtr error = countRunning(cuda, kernel, *gpu, there))
+      return error;
   there.ready.store(true, std::memory_order_release);
   kernel.ready.store(&there, std::memory_order_release);
   return nullptr;
@@ -227,6 +255,7 @@ public:
     out["num_ctas"] = info.numCtas;
     out["most_splits"] = info.mostSplits;
     out["pairs"] = info.pairs;
+    out["persistent"] = info.isPersistent;
     out["num_stages"] = options.numStages;
     out["maxnreg"] = options.maxRegisters ? llvm::json::Value(options.maxRegisters) : nullptr;
     out["shared"] = info.sharedBytes;
@@ -344,6 +373,15 @@ unsigned blocksOfProgram(const Ready &ready, const LaunchInfo &info, int64_t pro
   return blocks;
 }
 
+/// How many programs of the first axis are started: of a persistent kernel as many as run at the
+/// same time with those of the other axes.
+unsigned programsAlongX(const Ready &ready, const nrd_launch &launch) {
+  if (!ready.running)
+    return launch.grid[0];
+  uint64_t others = uint64_t(launch.grid[1]) * launch.grid[2];
+  return unsigned(std::min<uint64_t>(launch.grid[0], llvm::divideCeil(ready.running, others)));
+}
+
 ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
                     TensorMapCache &maps, int64_t programs, unsigned cluster, Stream stream,
                     const Slots &slots, Extras &out) {
@@ -389,13 +427,13 @@ ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const 
                                   slots, extras))
     return error;
   slots.push_back(extras.scratch);
-  slots.push_back(0); // profile scratch
+  slots.push_back(ready.running ? launch.grid[0] : 0); // profile scratch
   llvm::SmallVector<void *, 64> params;
   for (uint64_t &slot : slots)
     params.push_back(&slot);
   for (TensorMap &map : extras.maps)
     params.push_back(&map);
-  unsigned x = launch.grid[0] * blocks;
+  unsigned x = programsAlongX(ready, launch) * blocks;
   if (extras.attributeCount) {
     LaunchConfig config{{x, launch.grid[1], launch.grid[2]},
                         {ready.threads, 1, 1},

@@ -72,6 +72,8 @@ struct alignas(64) Ready : ReadyKernel {
   unsigned mostSplits = 1;               ///< of a program, if the launch may choose how many
   unsigned splitRoom = 0;                ///< blocks of a whole grid that are then started at most
   bool pairs = false;                    ///< programs of an even grid are started in pairs
+  unsigned running = 0;                  ///< blocks or clusters of a persistent kernel at the same
+                                         ///< time; 0: it is none
   bool needsExtras = false;              ///< a launch takes more than grid and parameters
 };
 

@@ -72,6 +72,12 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   const std::string &split = Settings::current().splitProducts;
   result.splitProducts = split == "idle" || split == "full";
   result.multicast = Settings::current().multicast && !options.cooperative;
+  const std::string &persistent = Settings::current().persistentRows;
+  // Only launchers of our own pass the number of programs.
+  if (options.choosesCtas && !options.cooperative && !options.programmaticLaunch)
+    result.persistentRows = persistent == "never"    ? gpu::PersistentRows::Never
+                            : persistent == "always" ? gpu::PersistentRows::Always
+                                                     : gpu::PersistentRows::Wide;
   result.keepsNarrow = Settings::current().keepNarrow;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
@@ -185,6 +191,7 @@ llvm::Error Compilation::lowerTensors() {
     result->info.splitRule = std::move(*report->splitRule);
   }
   result->info.pairs = report->pairs;
+  result->info.isPersistent = report->fetchedAhead > 0;
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }
@@ -293,7 +300,8 @@ llvm::Error Compilation::optimise() {
   }
   if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry)) {
     result->registerDemand = registerDemand(*optimised);
-    result->isBoundByProducts = kernel->hasAttr("tile.gradients") && isBoundByProducts(*optimised);
+    result->isBoundByProducts = isBoundByProducts(*optimised);
+    result->isGradient = kernel->hasAttr("tile.gradients");
   }
   return llvm::Error::success();
 }

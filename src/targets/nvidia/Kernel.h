@@ -41,12 +41,12 @@ public:
   int maxRegisters = 0; ///< of a thread, as the launch asks; 0: it does not
   mutable int stackBytes = 0;
   int registerDemand = 0; ///< see codegen/RegisterDemand.h; 0: not known
-  /// A gradient with products and no exchanges between threads (codegen/RegisterDemand.h). Forward
-  /// kernels are not told apart: what they gain by a second block has not been measured.
-  bool isBoundByProducts = false;
+  bool isBoundByProducts = false; ///< see codegen/RegisterDemand.h
+  bool isGradient = false;        ///< made by the compiler
 
 private:
   llvm::Expected<Assembly> assembleForBlocks(const AssembleOptions &how) const;
+  void askAnotherAssembler(Assembly &assembly, const AssembleOptions &how) const;
 };
 
 } // namespace nereid::nvidia

@@ -55,6 +55,7 @@ void saveLaunchInfo(const LaunchInfo &info, ByteWriter &out) {
     out.list(info.splitRule.least, [&](int32_t least) { out.number(least); });
   }
   out.flag(info.pairs);
+  out.flag(info.isPersistent);
   for (int64_t number : {info.sharedBytes, info.globalScratchBytes, info.globalScratchAlign})
     out.number(number);
   out.list(info.tensorMaps, [&](const TensorMapPlan &plan) {
@@ -88,6 +89,7 @@ void restoreLaunchInfo(LaunchInfo &info, ByteReader &in) {
       in.fail();
   }
   info.pairs = in.flag();
+  info.isPersistent = in.flag();
   for (int64_t *number : {&info.sharedBytes, &info.globalScratchBytes, &info.globalScratchAlign})
     *number = in.number<int64_t>();
   in.list([&] {

@@ -131,9 +131,27 @@ func.func @beside(%barrier: !ngpu.buffer<1xi64, #one>, %yes: i1) attributes {til
 }
 
 // -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @small(%p: tensor<64x!tile.ptr<f32>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{needs a buffer of 256 bytes, found 128}}
+  ngpu.fetch %p, %b contiguity 2 : tensor<64x!tile.ptr<f32>, #line>, !ngpu.buffer<128xi8, #m>
+  return
+}
+
+// -----
 func.func @paired() attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   // expected-error @below {{'ngpu.channel' op is only for kernels with `ngpu.pairs`}}
   %c = ngpu.channel readers 4 paired : !ngpu.channel<2>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @bytes(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{one copy has 4, 8 or 16 bytes, found 2}}
+  ngpu.fetch %p, %b contiguity 1 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>
   return
 }
 
@@ -144,5 +162,30 @@ func.func @shared(%map: !ngpu.tensormap, %c: i32, %to: !ngpu.buffer<64xf32, #m>,
     attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   // expected-error @below {{'ngpu.tma_load' op is only for kernels with `ngpu.pairs`}}
   ngpu.tma_load %map[%c], %to, %barrier shared %yes by %c : !ngpu.buffer<64xf32, #m>, !ngpu.buffer<1xi64, #one>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @content(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>) {
+  // expected-error @below {{the result must have the pointers' shape, layout and element type}}
+  %0 = ngpu.fetched %p, %b contiguity 2 : tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m> -> tensor<64xf32, #line>
+  return
+}
+
+// -----
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], shape = [64]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64]], shape = [128]>
+func.func @other(%p: tensor<64x!tile.ptr<f16>, #line>, %b: !ngpu.buffer<128xi8, #m>, %x: tensor<64xf16, #line>) {
+  // expected-error @below {{has `other` without a mask}}
+  %0 = "ngpu.fetched"(%p, %b, %x) {contiguity = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (tensor<64x!tile.ptr<f16>, #line>, !ngpu.buffer<128xi8, #m>, tensor<64xf16, #line>) -> tensor<64xf16, #line>
+  return
+}
+
+// -----
+func.func @programs() attributes {tile.kernel} {
+  // expected-error @below {{is only for kernels with `ngpu.persistent`}}
+  %0 = ngpu.programs
   return
 }

@@ -110,3 +110,20 @@ func.func @parts(%x: tensor<64x64xf32, #acc>) -> tensor<64x64xf32, #acc> attribu
   }
   return %0 : tensor<64x64xf32, #acc>
 }
+
+#lines = #ngpu.layout<register = [[1], [2], [512]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], shape = [1024]>
+#bytes = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64], [128], [256], [512], [1024], [2048]], shape = [4096]>
+
+// CHECK-LABEL: func.func @persistent
+func.func @persistent(%p: tensor<1024x!tile.ptr<f32>, #lines>, %mask: tensor<1024xi1, #lines>, %other: tensor<1024xf32, #lines>) -> (i32, tensor<1024xf32, #lines>) attributes {tile.kernel, ngpu.persistent = 1 : i32, ngpu.num_warps = 4 : i32, ngpu.sm = 90 : i32} {
+  // CHECK: ngpu.programs
+  %programs = ngpu.programs
+  %own = ngpu.local_alloc !ngpu.buffer<4096xi8, #bytes>
+  // CHECK: ngpu.fetch %{{.*}}, %{{.*}} mask %{{.*}} contiguity 4
+  ngpu.fetch %p, %own mask %mask contiguity 4 : tensor<1024x!tile.ptr<f32>, #lines>, !ngpu.buffer<4096xi8, #bytes>, tensor<1024xi1, #lines>
+  ngpu.async_commit
+  ngpu.async_wait 0
+  // CHECK: ngpu.fetched %{{.*}}, %{{.*}} mask %{{.*}} other %{{.*}} contiguity 4
+  %row = ngpu.fetched %p, %own mask %mask other %other contiguity 4 : tensor<1024x!tile.ptr<f32>, #lines>, !ngpu.buffer<4096xi8, #bytes>, tensor<1024xi1, #lines>, tensor<1024xf32, #lines> -> tensor<1024xf32, #lines>
+  return %programs, %row : i32, tensor<1024xf32, #lines>
+}

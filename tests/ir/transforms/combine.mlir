@@ -179,3 +179,44 @@ func.func @quotient_and_remainder(%x: i32, %y: i32) -> (i32, i32, i32, i32) {
   // CHECK: return %[[ALL]], %[[X]], %[[FACTORS]], %[[NUMBERS]]
   return %0, %1, %2, %3 : i32, i32, i32, i32
 }
+
+// Columns that are compared with a number of 64 bits stay 32 bits wide.
+// CHECK-LABEL: func.func @equal
+// CHECK-SAME:  (%[[X:.*]]: tensor<8xi32>, %[[Y:.*]]: i64)
+// CHECK:       %[[CUT:.*]] = arith.trunci %[[Y]] : i64 to i32
+// CHECK-NEXT:  %[[AGAIN:.*]] = arith.extsi %[[CUT]]
+// CHECK-NEXT:  %[[FITS:.*]] = arith.cmpi eq, %[[AGAIN]], %[[Y]] : i64
+// CHECK-NEXT:  %[[SPLAT:.*]] = tile.splat %[[CUT]] : i32
+// CHECK-NEXT:  %[[SAME:.*]] = arith.cmpi eq, %[[X]], %[[SPLAT]] : tensor<8xi32>
+// CHECK-NEXT:  %[[ALL:.*]] = tile.splat %[[FITS]]
+// CHECK-NEXT:  %[[RESULT:.*]] = arith.andi %[[SAME]], %[[ALL]]
+// CHECK-NEXT:  return %[[RESULT]]
+func.func @equal(%x: tensor<8xi32>, %y: i64) -> tensor<8xi1> {
+  %wide = arith.extsi %x : tensor<8xi32> to tensor<8xi64>
+  %all = tile.splat %y : i64 -> tensor<8xi64>
+  %same = arith.cmpi eq, %wide, %all : tensor<8xi64>
+  return %same : tensor<8xi1>
+}
+
+// Unsigned numbers, the other way round.
+// CHECK-LABEL: func.func @different
+// CHECK:       %[[AGAIN:.*]] = arith.extui %{{.*}} : i32 to i64
+// CHECK-NEXT:  arith.cmpi ne, %[[AGAIN]]
+// CHECK:       arith.cmpi ne, %{{.*}} : tensor<8xi32>
+// CHECK:       arith.ori
+func.func @different(%x: tensor<8xi32>, %y: i64) -> tensor<8xi1> {
+  %wide = arith.extui %x : tensor<8xi32> to tensor<8xi64>
+  %all = tile.splat %y : i64 -> tensor<8xi64>
+  %same = arith.cmpi ne, %all, %wide : tensor<8xi64>
+  return %same : tensor<8xi1>
+}
+
+// Orders are compared as they are.
+// CHECK-LABEL: func.func @less
+// CHECK:       arith.cmpi slt, %{{.*}} : tensor<8xi64>
+func.func @less(%x: tensor<8xi32>, %y: i64) -> tensor<8xi1> {
+  %wide = arith.extsi %x : tensor<8xi32> to tensor<8xi64>
+  %all = tile.splat %y : i64 -> tensor<8xi64>
+  %less = arith.cmpi slt, %wide, %all : tensor<8xi64>
+  return %less : tensor<8xi1>
+}

@@ -42,6 +42,8 @@ static llvm::cl::opt<std::string> grid("grid", llvm::cl::init("1,1,1"));
 static llvm::cl::opt<bool> isTile("tile", llvm::cl::desc("the kernel is in tile IR"));
 static llvm::cl::opt<int> warps("warps", llvm::cl::init(4));
 static llvm::cl::opt<unsigned> stages("stages", llvm::cl::init(2));
+static llvm::cl::opt<unsigned> running("running", llvm::cl::init(2),
+                                       llvm::cl::desc("programs of a persistent kernel at once"));
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << message << "\n";
@@ -180,8 +182,6 @@ int main(int argc, char **argv) {
   }
   if (isTile)
     return runTile(*module, words);
-  words.insert(words.end(), 2, 0); // scratch memory
-
   nvidia::EmitOptions options;
   options.sm = kernel->getAttrOfType<mlir::IntegerAttr>("ngpu.sm").getInt();
   options.lineInfo = false;
@@ -194,6 +194,12 @@ int main(int argc, char **argv) {
   std::array<uint32_t, 3> extent = {1, 1, 1}, program;
   for (unsigned i = 0; i < sizes.size() && i < 3; ++i)
     sizes[i].getAsInteger(10, extent[i]);
+  words.push_back(0); // scratch memory
+  // Profile scratch memory, or the number of programs (kernel_abi/nvidia.h).
+  bool isPersistent = kernel->hasAttr(ngpu::persistentName);
+  words.push_back(isPersistent ? extent[0] : 0);
+  if (isPersistent)
+    extent[0] = std::min<uint32_t>(extent[0], running);
   for (program[2] = 0; program[2] < extent[2]; ++program[2])
     for (program[1] = 0; program[1] < extent[1]; ++program[1])
       for (program[0] = 0; program[0] < extent[0]; ++program[0]) {

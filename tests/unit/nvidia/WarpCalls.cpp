@@ -340,6 +340,10 @@ bool WarpSimulator::Interpreter::visitCopy(Thread &thread, const CallInst &call,
     auto [places, sizes] = rest.rsplit("], ");
     sizes.consumeInteger(10, size);
     uint64_t at = value(0), from = value(1), filled = value(2);
+    int64_t offset = 0;
+    if (StringRef further = places.rsplit("[$1").second; further.consume_front("+"))
+      further.getAsInteger(10, offset);
+    from += uint64_t(offset);
     if (call.getArgOperand(2)->getType()->isIntegerTy(1))
       filled = filled ? 0 : size;
     if (filled && !checkGlobal(from, size))

@@ -421,7 +421,7 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
     int64_t sharedBytes;
     const char *options;
     int registers;
-    int ofProducts; ///< where the kernel is bound by products
+    int ofProducts; ///< where the kernel is a gradient that is bound by products
   };
   for (Case one :
        {Case{"143 127 0", 8, 65536, "", 127, 127}, Case{"170 128 0", 8, 65536, "", 128, 128},
@@ -448,9 +448,13 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
     kernel.assemblerOptions = one.options;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.warps;
-    kernel.isBoundByProducts = true;
+    kernel.isBoundByProducts = kernel.isGradient = true;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.ofProducts) << one.figures << ", " << one.warps;
+    // Of other products no block more is asked for: a third one took 1.12 times as long.
+    kernel.isGradient = false;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, std::stoi(one.figures)) << one.figures << ", " << one.warps;
   }
 }
 
@@ -484,6 +488,44 @@ TEST_F(Assemble, BlocksForWhichTheRegistersWouldDo) {
     kernel.assemblerOptions = one.options;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.demand;
+  }
+}
+
+// nvJitLink spills 192 bytes with 255 registers, whatever it is told. 4 warps: two blocks fit.
+TEST_F(Assemble, AnotherAssemblerForRowsThatSpill) {
+  struct Case {
+    int registers, spills; ///< of ptxas
+    int demand;            ///< of the kernel; 0 for no rows
+    const char *options, *setting;
+    bool isTaken;
+  };
+  std::string path = folder.path("bin/ptxas");
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directories(folder.path("bin"))));
+  for (Case one :
+       {Case{255, 24, 250, "", "1", true}, Case{255, 96, 250, "", "1", true},
+        Case{255, 100, 250, "", "1", false}, Case{255, 24, 0, "", "1", false},
+        Case{255, 24, 250, "-maxrregcount=255", "1", false}, Case{255, 24, 250, "", "0", false}}) {
+    makePtxas("echo \"ptxas info : Compiling entry function 'fine' for 'sm_90a'\"\n"
+              "echo '    0 bytes stack frame, " +
+              std::to_string(one.spills) +
+              " bytes spill stores, 0 bytes spill loads'\necho 'ptxas info : Used " +
+              std::to_string(one.registers) + " registers'\nprintf '\\177ELFother' > \"$target\"");
+    llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::rename(folder.path("ptxas"), path)));
+    Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
+                             {"NEREID_ASSEMBLER", ""},
+                             {"NEREID_PTXAS", ""},
+                             {"NEREID_SECOND_ASSEMBLER", one.setting},
+                             {"FAKE_NVJITLINK_REGISTERS", "255 255 192 255 192 192"}});
+    NvidiaKernel kernel;
+    kernel.arch = {90, true};
+    kernel.ptx = ptx;
+    kernel.registerDemand = one.demand;
+    kernel.info.entry = "fine";
+    kernel.info.numWarps = 4;
+    kernel.assemblerOptions = one.options;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.cubin, one.isTaken ? "\177ELFother" : "\177ELFfake")
+        << one.spills << ", " << one.demand;
   }
 }
 

@@ -2,9 +2,9 @@
 // "fault" (it reads address 76, as the real one does in some releases), "crash" (the process ends
 // by a signal in libc), "garbage" (bytes that are no machine code); else an ELF file's first bytes.
 // A name of the code that begins with "fine" is fine in any case. FAKE_NVJITLINK_RELEASE is its
-// release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S C T" is what its log says of
+// release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S C T U" is what its log says of
 // the kernel `fine`: A registers, but B with S bytes of spills when two blocks are asked for, and C
-// with T when three are.
+// with T when three are; U bytes of spills (0 without a number) when none are.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,8 +99,8 @@ int __nvJitLinkGetInfoLog_13_0(void *link, char *log) {
   int which = blocksAskedFor < 2 ? 0 : blocksAskedFor == 2 ? 1 : 2;
   const char *registers = getenv("FAKE_NVJITLINK_REGISTERS");
   *log = 0;
-  if (registers && sscanf(registers, "%d %d %d %d %d", &used[0], &used[1], &spills[1], &used[2],
-                          &spills[2]) >= 3)
+  if (registers && sscanf(registers, "%d %d %d %d %d %d", &used[0], &used[1], &spills[1], &used[2],
+                          &spills[2], &spills[0]) >= 3)
     snprintf(log, 200,
              "ptxas info : Compiling entry function 'fine' for 'sm_90a'\n"
              "    0 bytes stack frame, %d bytes spill stores, 0 bytes spill loads\n"

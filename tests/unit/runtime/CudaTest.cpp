@@ -701,6 +701,52 @@ TEST_F(CudaTest, ProgramsAreStartedInPairs) {
   }
 }
 
+/// Of blocks of 128 threads without shared memory three fit on each of 132 multiprocessors, with
+/// shared memory one, and of clusters 16 on the device (fake_cuda.c).
+TEST_F(CudaTest, PersistentKernels) {
+  nvidia::LaunchInfo persistent = info();
+  persistent.isPersistent = true;
+  auto launched = [&](const nrd_kernel &kernel, nrd_launch how) {
+    EXPECT_EQ(launch(kernel, how), "");
+    std::string record = fake().record();
+    return record.substr(record.rfind("grid "));
+  };
+  auto has = [](const std::string &record, const char *grid, const char *programs) {
+    return record.find(grid) == 0 && record.find(programs) != std::string::npos;
+  };
+  auto kernel = make(persistent);
+  // The last parameter is the number of programs along x.
+  std::string record = launched(*kernel, grid(1000));
+  EXPECT_TRUE(has(record, "grid 396,1,1 block 128,1,1", "3f800000 0 3e8\n")) << record;
+  record = launched(*kernel, grid(100));
+  EXPECT_TRUE(has(record, "grid 100,1,1 ", "3f800000 0 64\n")) << record;
+  record = launched(*kernel, grid(100, 10)); // 39.6 of each row of the grid
+  EXPECT_TRUE(has(record, "grid 40,10,1 ", "3f800000 0 64\n")) << record;
+  record = launched(*kernel, grid(100, 1000));
+  EXPECT_TRUE(has(record, "grid 1,1000,1 ", "3f800000 0 64\n")) << record;
+  // It is asked once.
+  std::string all = fake().record();
+  EXPECT_EQ(all.find("blocks of 128 threads with 0 bytes"),
+            all.rfind("blocks of 128 threads with 0 bytes"));
+
+  persistent.sharedBytes = 100000;
+  kernel = make(persistent);
+  record = launched(*kernel, grid(1000));
+  EXPECT_TRUE(has(record, "grid 132,1,1 ", "3f800000 0 3e8\n")) << record;
+  persistent.numCtas = 8;
+  kernel = make(persistent);
+  record = launched(*kernel, grid(1000));
+  EXPECT_TRUE(has(record, "grid 128,1,1 ", "attribute 4=8")) << record;
+  EXPECT_NE(record.find("3f800000 0 3e8\n"), std::string::npos) << record;
+  record = launched(*kernel, grid(3));
+  EXPECT_TRUE(has(record, "grid 24,1,1 ", "3f800000 0 3\n")) << record;
+
+  fake().fail("cuOccupancyMaxActiveClusters", 2);
+  EXPECT_EQ(launch(*make(persistent), grid(3)), // CudaCallFailed
+            "run-time error: the GPU's driver failed to count the blocks of `k` that fit: "
+            "CUDA_ERROR_OTHER: words of the driver");
+}
+
 TEST_F(CudaTest, ScratchMemoryIsOfTheStream) {
   nvidia::LaunchInfo scratch = info();
   scratch.globalScratchBytes = 64;

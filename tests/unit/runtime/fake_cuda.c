@@ -311,6 +311,20 @@ API int cuKernelSetAttribute(int attribute, int value, void *kernel, int device)
 API int cuKernelSetCacheConfig(void *kernel, int config, int device) {
   return 0;
 }
+/* As if three blocks of 128 threads without shared memory fit on a multiprocessor, and 16 clusters on the device. */
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
+  CHECK_FAILURE;
+  note("blocks of %d threads with %zu bytes\n", threads, shared);
+  *blocks = shared ? 1 : 384 / threads;
+  return 0;
+}
+struct Config;
+API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const struct Config *config) {
+  CHECK_FAILURE;
+  note("clusters\n");
+  *clusters = 16;
+  return 0;
+}
 API int cuMemAllocAsync(uint64_t *address, size_t size, void *stream) {
   CHECK_FAILURE;
   note("allocate %zu\n", size);

@@ -320,6 +320,26 @@ bool assemblesSetmaxnreg(const Architecture &arch) {
   return !(*found)->isInProcess() || programInForce(arch);
 }
 
+std::optional<Assembly> assembleByProgram(llvm::StringRef ptx, llvm::StringRef kernel,
+                                          const AssembleOptions &options) {
+  auto found = findAssembler(&options.arch);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return std::nullopt;
+  }
+  const Assembler *program = (*found)->isInProcess() ? programInForce(options.arch) : nullptr;
+  if (!program)
+    return std::nullopt;
+  auto assembly =
+      checked(program->assemble(inVersion(ptx, program->ptxVersion()), kernel, options), kernel);
+  if (!assembly) {
+    llvm::consumeError(assembly.takeError());
+    return std::nullopt;
+  }
+  assembly->by = program->description();
+  return std::move(*assembly);
+}
+
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes) {
   auto found = findAssembler(&options.arch);

@@ -17,6 +17,7 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,11 @@ std::string passedOver(const Architecture *arch = nullptr);
 /// nvJitLink and the driver's compiler translate for linking, and ignore the instruction then
 /// (ptxas's advisory C7504). True as well when there is no assembler.
 bool assemblesSetmaxnreg(const Architecture &arch);
+
+/// Assembles by the `ptxas` program that would take over from an assembler in this process; nothing
+/// where there is none, another assembler was asked for, or it does not accept the code.
+std::optional<Assembly> assembleByProgram(llvm::StringRef ptx, llvm::StringRef kernel,
+                                          const AssembleOptions &options);
 
 /// Assembles by the assembler in force, to machine code or an error. Code with `setmaxnreg` goes to
 /// a `ptxas` program where there is one, unless another assembler was asked for. If another one was

@@ -107,6 +107,105 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
   }
 }
 
+/// What `fetch` and `fetched` have in common: which elements go together, and where the thread has
+/// them in shared memory.
+class OwnElements {
+public:
+  OwnElements(Emitter &e, Operation *op, Value ptr, Value buffer, Value mask, unsigned contiguity)
+      : e(e), bytes(contiguity * elementBytes(ptr)), access(e, op, ptr, mask, bytes) {
+    if (access.elements() != contiguity) {
+      e.fail(op, "internal error: a copy of a thread's own elements is not as wide as planned");
+      return;
+    }
+    threads = e.options.machine.lanes * e.warpCount() / e.blockCount();
+    base = e.hoisted([&]() -> llvm::Value * {
+      llvm::Value *own = e.b.CreateMul(e.threadIndex(threads), e.i32(bytes));
+      return e.b.CreateGEP(e.b.getInt8Ty(), e.scalar(buffer), own);
+    });
+  }
+
+  static unsigned elementBytes(Value ptr) {
+    return tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(ptr.getType())).getPointee());
+  }
+  llvm::ArrayRef<llvm::SmallVector<unsigned, 4>> groups() const { return access.groups(); }
+  Address source(unsigned group) const { return access.address(groups()[group][0]); }
+  llvm::Value *place(unsigned group) const {
+    return e.b.CreateGEP(e.b.getInt8Ty(), base, e.i32(group * threads * bytes));
+  }
+
+private:
+  Emitter &e;
+  const unsigned bytes;
+  GlobalAccess access;
+  unsigned threads = 0;
+  llvm::Value *base = nullptr;
+};
+
+void emitFetch(Emitter &e, ngpu::FetchOp op) {
+  unsigned bytes = op.getContiguity() * OwnElements::elementBytes(op.getPtr());
+  OwnElements own(e, op, op.getPtr(), op.getBuffer(), op.getMask(), op.getContiguity());
+  if (e.failed())
+    return;
+  llvm::ArrayRef<llvm::Value *> masks;
+  if (op.getMask())
+    masks = e.get(op.getMask());
+  llvm::Value *policy = policyOf(e, op.getCache(), op.getEvict());
+  std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
+                         ? "cp.async.cg.shared.global"
+                         : "cp.async.ca.shared.global";
+  copy += policy ? ".L2::cache_hint" : "";
+  // As in `emitAsyncCopy`.
+  bool predicated = !masks.empty() && e.options.ptxVersion >= 75;
+  std::string constraints = predicated ? "r,l,b" : "r,l,r";
+  constraints += policy ? ",l,~{memory}" : ",~{memory}";
+  for (unsigned group = 0; group < own.groups().size(); ++group) {
+    llvm::Value *to = e.b.CreatePtrToInt(own.place(group), e.b.getInt32Ty());
+    Address from = own.source(group);
+    llvm::Value *reads = e.i32(bytes);
+    if (llvm::Value *mask = masks.empty() ? nullptr : masks[own.groups()[group][0]])
+      reads = predicated ? e.b.CreateNot(mask) : e.b.CreateSelect(mask, reads, e.i32(0));
+    llvm::SmallVector<llvm::Value *> args = {to, from.base, reads};
+    if (policy)
+      args.push_back(policy);
+    statement(e,
+              copy + " [$0], " + addressText(from, 1) + ", " + std::to_string(bytes) + ", $2" +
+                  (policy ? ", $3;" : ";"),
+              constraints, args);
+  }
+}
+
+void emitFetched(Emitter &e, ngpu::FetchedOp op) {
+  auto pointee = cast<tile::PtrType>(tile::elementOf(op.getPtr().getType())).getPointee();
+  unsigned bits = 8 * tile::sizeInBytes(pointee);
+  OwnElements own(e, op, op.getPtr(), op.getBuffer(), op.getMask(), op.getContiguity());
+  if (e.failed())
+    return;
+  llvm::Type *element = e.type(op.getType());
+  Words words(bits, op.getContiguity());
+  llvm::Type *word = e.intType(words.bits);
+  llvm::Type *all = words.count == 1 ? word : llvm::FixedVectorType::get(word, words.count);
+  Values results(e.registerCount(op.getType()), nullptr);
+  for (unsigned group = 0; group < own.groups().size(); ++group) {
+    llvm::ArrayRef<unsigned> registers = own.groups()[group];
+    llvm::Value *read =
+        e.b.CreateAlignedLoad(all, own.place(group), llvm::Align(op.getContiguity() * bits / 8));
+    Values loaded;
+    for (unsigned i = 0; i < words.count; ++i)
+      loaded.push_back(words.count == 1 ? read : e.b.CreateExtractElement(read, uint64_t(i)));
+    if (op.getOther()) {
+      Values other;
+      for (unsigned reg : registers)
+        other.push_back(e.get(op.getOther())[reg]);
+      for (auto [value, otherwise] : llvm::zip_equal(loaded, joinWords(e, other, words)))
+        value = e.b.CreateSelect(e.get(op.getMask())[registers[0]], value, otherwise);
+    }
+    for (auto [reg, value] :
+         llvm::zip_equal(registers, splitWords(e, loaded, words, element, registers.size())))
+      results[reg] = value;
+  }
+  e.set(op.getResult(), results);
+}
+
 //===--- mbarriers
 //-------------------------------------------------------------------------------===//
 
@@ -371,6 +470,13 @@ void startTurns(Emitter &e) {
          [&] { arriveForTurn(e, e.i32(0)); });
 }
 
+/// The launcher's number of programs. One that does not know persistent kernels passes null, and
+/// starts a block or cluster for each program.
+llvm::Value *programs(Emitter &e) {
+  llvm::Value *given = e.programs();
+  return e.b.CreateSelect(e.b.CreateICmpEQ(given, e.i32(0)), e.programCount(0), given);
+}
+
 void emitAnyInWarp(Emitter &e, ngpu::AnyInWarpOp op) {
   llvm::Value *any = e.b.getFalse();
   for (llvm::Value *each : e.get(op.getValues()))
@@ -384,6 +490,9 @@ bool emitAsync(Emitter &e, Operation *op) {
   using namespace ngpu;
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](AsyncCopyOp op) { return emitAsyncCopy(e, op), true; })
+      .Case([&](FetchOp op) { return emitFetch(e, op), true; })
+      .Case([&](FetchedOp op) { return emitFetched(e, op), true; })
+      .Case([&](ProgramsOp op) { return e.set(op.getResult(), {programs(e)}), true; })
       .Case([&](AsyncCommitOp) {
         return statement(e, "cp.async.commit_group;", "~{memory}", {}), true;
       })
