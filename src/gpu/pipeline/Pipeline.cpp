@@ -108,6 +108,12 @@ constexpr Step steps[] = {
        issueLoads(state.kernel, state.options);
        return llvm::Error::success();
      }},
+    // Behind what moves loads, which it does not move.
+    {"share-exchanges", "write sums of gradient kernels so that they share exchanges",
+     [](State &state) -> llvm::Error {
+       shareExchanges(state.kernel);
+       return llvm::Error::success();
+     }},
     // Behind what moves loads: it looks at what is alive across a reduction.
     {"keep-narrow", "compute values of 16 bits and fewer again in place of keeping them as fp32",
      [](State &state) -> llvm::Error {
