@@ -6,11 +6,16 @@
 // and one of them waits for memory while the other one computes. So where registers limit the
 // blocks, values that follow element by element from a narrower load are computed again behind a
 // reduction, of the load's result. The operations are the same, and so are all results. Off unless
-// NEREID_KEEP_NARROW asks for it, since no GPU has been timed with it (docs/notes/performance.md).
+// NEREID_KEEP_NARROW asks for it, since exponentials that are computed again often take longer than
+// is gained (docs/notes/performance.md).
+//
+// In a gradient kernel, conversions of what was loaded are always repeated, and nothing else: it
+// keeps the gradients of its outputs across the reductions of its forward values.
 //
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.
 #include "gpu/Passes.h"
+#include <cstdlib> // TEMPORARY
 #include "gpu/schedule/KeptWords.h"
 #include "ir/ngpu/Dialect.h"
 
@@ -31,10 +36,13 @@ constexpr int64_t kFewRegisters = 48;
 /// Registers that a value must save.
 constexpr int64_t kLeastSaved = 8;
 /// Operations that compute an element again, and the elementary functions among them.
-constexpr size_t kMostOperations = 10;
-constexpr int kMostFunctions = 1;
+struct Most {
+  size_t operations;
+  int functions;
+};
+constexpr Most kMostAsked{10, 1}, kMostInGradients{1, 0};
 
-/// Is this worth computing twice?
+/// Is this worth computing twice? `functions`: how many elementary functions it may be.
 bool isCheap(Operation *op, int &functions) {
   // Quotients by one number are products with its reciprocal.
   if (isa<arith::DivFOp>(op))
@@ -44,11 +52,11 @@ bool isCheap(Operation *op, int &functions) {
     return false;
   if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) || isa<math::AbsFOp, math::FmaOp>(op))
     return true;
-  return isa<math::ExpOp, math::Exp2Op>(op) && ++functions <= kMostFunctions;
+  return isa<math::ExpOp, math::Exp2Op>(op) && functions-- > 0;
 }
 
 bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operation *> &ops,
-             int &functions) {
+             Most &most) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
@@ -67,13 +75,13 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
     return true;
   }
   if (!tile::isElementwise(op) || !isMemoryEffectFree(op) || op->getNumResults() != 1 ||
-      !isCheap(op, functions))
+      !isCheap(op, most.functions))
     return false;
   for (Value operand : op->getOperands())
-    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops, functions))
+    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops, most))
       return false;
   ops.insert(op);
-  return ops.size() <= kMostOperations;
+  return ops.size() <= most.operations;
 }
 
 /// The results of loads of which `value`, a tensor in tile IR, can be computed again element by
@@ -81,9 +89,8 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
 /// which do that in the order of the program. False where the loads take as many words as `value`
 /// or more, or where the computation is long.
 bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
-                        llvm::SetVector<Operation *> &ops) {
-  int functions = 0;
-  if (!collect(value, loads, ops, functions) || loads.empty())
+                        llvm::SetVector<Operation *> &ops, Most most) {
+  if (!collect(value, loads, ops, most) || loads.empty())
     return false;
   int64_t words = 0;
   for (Value load : loads)
@@ -92,7 +99,7 @@ bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
 }
 
 /// Computes `value` again behind `reduction`, for what uses it there.
-void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &number) {
+void computeAgain(Value value, Operation *reduction, int64_t threads, Most most, int32_t &number) {
   Block *block = reduction->getBlock();
   auto isBehind = [&](Operation *user) {
     Operation *ancestor = block->findAncestorOpInBlock(*user);
@@ -107,7 +114,7 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
     }
   llvm::SetVector<Value> loads;
   llvm::SetVector<Operation *> ops;
-  if (!first || !computedOfNarrower(value, loads, ops))
+  if (!first || !computedOfNarrower(value, loads, ops, most))
     return;
   int64_t saved = wordsOf(value.getType());
   for (Value load : loads)
@@ -133,8 +140,11 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
 
 void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
   int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  if (!options.keepsNarrow || wordsKept(kernel) < kFewRegisters * threads)
+  bool isGradient = kernel->hasAttr("tile.gradients");
+  isGradient &= !(getenv("NEREID_GRD_NARROW") && *getenv("NEREID_GRD_NARROW") == '0'); // TEMPORARY
+  if ((!options.keepsNarrow && !isGradient) || wordsKept(kernel) < kFewRegisters * threads)
     return;
+  Most most = options.keepsNarrow ? kMostAsked : kMostInGradients;
   SmallVector<Operation *> reductions;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp, tile::ScanOp>(op))
@@ -151,7 +161,7 @@ void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
     }
     // What is computed last first: then nothing of which it is computed is needed itself.
     for (Value value : llvm::reverse(before))
-      computeAgain(value, reduction, threads, number);
+      computeAgain(value, reduction, threads, most, number);
   }
 }
 

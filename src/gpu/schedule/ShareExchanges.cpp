@@ -14,6 +14,7 @@
 //
 // No load and no write is passed. Kernels of an author keep their arithmetic.
 #include "gpu/Passes.h"
+#include <cstdlib> // TEMPORARY
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
 
@@ -66,6 +67,7 @@ public:
   explicit Exchanges(ArrayRef<Operation *> ops) {
     for (Operation *op : ops) {
       members.insert(op);
+      order.push_back(op);
       if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && isSum(reduce))
         sums.push_back(reduce);
     }
@@ -75,8 +77,12 @@ public:
     for (tile::ReduceOp &sum : sums)
       writeAsTerms(sum);
     shareAll();
+    // What the terms have replaced, too: later passes count what a thread keeps.
     for (Operation *op : llvm::reverse(made))
       if (op->use_empty())
+        op->erase();
+    for (Operation *op : llvm::reverse(order))
+      if (members.contains(op) && isOpTriviallyDead(op))
         op->erase();
   }
 
@@ -140,13 +146,12 @@ private:
     };
     if (isa<arith::NegFOp>(op))
       return scaled(op->getOperand(0), {Factor::Negated, {}});
-    if (isa<arith::AddFOp, arith::SubFOp>(op)) {
+    // Terms that nearly cancel, as those of `x - mean`, stay one term.
+    if (isa<arith::AddFOp>(op) && llvm::none_of(op->getOperands(), [&](Value each) {
+          return isSameAlong(each, axis);
+        })) {
       SmallVector<Term> terms = termsOf(op->getOperand(0), axis);
-      SmallVector<Term> others = termsOf(op->getOperand(1), axis);
-      for (Term &term : others)
-        if (isa<arith::SubFOp>(op))
-          term.factors.push_back({Factor::Negated, {}});
-      terms.append(others);
+      terms.append(termsOf(op->getOperand(1), axis));
       return terms.size() <= 2 * kMostTerms ? terms : one;
     }
     if (isa<arith::MulFOp>(op)) {
@@ -318,18 +323,17 @@ private:
     if (shared.size() == 1)
       return;
     OpBuilder builder(first);
-    SmallVector<Value> sources;
-    SmallVector<Type> types;
-    for (tile::ReduceOp sum : shared) {
-      sources.push_back(sum.getSrcs()[0]);
-      types.push_back(sum->getResult(0).getType());
-    }
-    auto together = tile::ReduceOp::create(builder, first.getLoc(), types, sources, first.getAxis());
+    llvm::SetVector<Value> sources;
+    for (tile::ReduceOp sum : shared)
+      sources.insert(sum.getSrcs()[0]);
+    size_t count = sources.size();
+    SmallVector<Type> types(count, first->getResult(0).getType());
+    auto together = tile::ReduceOp::create(builder, first.getLoc(), types, sources.getArrayRef(),
+                                           first.getAxis());
     together.setAnyOrder(first.getAnyOrder());
     members.insert(together);
     Block &block = together.getCombine().emplaceBlock();
     Type element = tile::elementOf(sources[0].getType());
-    size_t count = shared.size();
     block.addArguments(SmallVector<Type>(2 * count, element),
                        SmallVector<Location>(2 * count, first.getLoc()));
     builder.setInsertionPointToStart(&block);
@@ -338,8 +342,9 @@ private:
       added.push_back(arith::AddFOp::create(builder, first.getLoc(), block.getArgument(i),
                                             block.getArgument(count + i)));
     tile::YieldOp::create(builder, first.getLoc(), added);
-    for (auto [sum, result] : llvm::zip(shared, together.getResults())) {
-      sum->getResult(0).replaceAllUsesWith(result);
+    for (tile::ReduceOp sum : shared) {
+      size_t number = llvm::find(sources, sum.getSrcs()[0]) - sources.begin();
+      sum->getResult(0).replaceAllUsesWith(together->getResult(number));
       members.erase(sum);
       sum.erase();
     }
@@ -347,7 +352,7 @@ private:
 
   llvm::DenseSet<Operation *> members;
   SmallVector<tile::ReduceOp> sums, further; ///< of the author; and those of terms
-  SmallVector<Operation *> made;
+  SmallVector<Operation *> order, made;
   DenseMap<Operation *, unsigned> depths;
   unsigned visits = 0;
 };
@@ -372,6 +377,8 @@ void shareExchanges(Block &block) {
 } // namespace
 
 void shareExchanges(func::FuncOp kernel) {
+  if (getenv("NEREID_GRD_SHARE") && *getenv("NEREID_GRD_SHARE") == '0') // TEMPORARY
+    return;
   if (!kernel->hasAttr("tile.gradients"))
     return;
   SmallVector<Block *> blocks;
