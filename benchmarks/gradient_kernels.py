@@ -119,8 +119,8 @@ def kl_divergence(prediction, target, loss, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
-def group_norm(x, weight, bias, y, channels, size, groups, eps, BLOCK: tl.constexpr):
-    """A group of an image a program, in blocks; then channel by channel."""
+def group_norm(x, weight, bias, y, means, scales, channels, size, groups, eps, BLOCK: tl.constexpr, SAVE: tl.constexpr):
+    """A group of an image a program, in blocks; then channel by channel. With SAVE the gradient reads the statistics and does not compute them again."""
     image, group = tl.program_id(0), tl.program_id(1)
     of_group = channels // groups
     length = of_group * size
@@ -133,6 +133,9 @@ def group_norm(x, weight, bias, y, channels, size, groups, eps, BLOCK: tl.conste
         squares += tl.sum(value * value)
     mean = total / length
     scale = 1.0 / tl.sqrt(squares / length - mean * mean + eps)
+    if SAVE:
+        mean = tl.save(mean, means + image * groups + group)
+        scale = tl.save(scale, scales + image * groups + group)
     for channel in range(group * of_group, (group + 1) * of_group):
         w = tl.load(weight + channel)
         b = tl.load(bias + channel)
@@ -276,10 +279,11 @@ def cases():
                     lambda p: F.kl_div(p, target.double(), reduction="none").sum(1), lambda: (kl_div.kldiv_backward_triton(target, one, gradients, False), ),
                     torch.ones(rows, device="cuda"))
 
-    def groups(images, channels, size, count):
+    def groups(images, channels, size, count, save):
         x, w, b, dy = (random(*shape, dtype=torch.float32) for shape in ((images, channels, size), (channels, ), (channels, ), (images, channels, size)))
         _, _, mean, rstd, _ = liger_group_norm.group_norm_forward(x, channels, count, w, b, 1e-6)
-        return Case(group_norm, (images, count), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), channels=channels, size=size, groups=count, eps=1e-6), dict(BLOCK=1024),
+        return Case(group_norm, (images, count), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), means=mean.flatten(), scales=rstd.flatten(), channels=channels, size=size,
+                                                      groups=count, eps=1e-6), dict(BLOCK=1024, SAVE=save),
                     ("x", "weight", "bias"), "y", lambda x, w, b: F.group_norm(x, count, w, b, 1e-6),
                     lambda: liger_group_norm.group_norm_backward(dy, x, w, b, mean, rstd, channels, count), dy)
 
@@ -309,7 +313,8 @@ def cases():
         "cross entropy 4096x128256, one launch": lambda: loss(4096, 128256, False, True),
         "rotary 8192x64x128": lambda: rotation(8192, 64, 128),
         "KL divergence 4096x32000": lambda: divergence(4096, 32000),
-        "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32),
+        "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32, False),
+        "group norm 64x256x1024 by 32, statistics saved": lambda: groups(64, 256, 1024, 32, True),
         "embedding 16384 of 32000x4096": lambda: lookup(16384, 32000, 4096),
         "embedding 16384 of 32000x4096, sums in bf16": lambda: lookup(16384, 32000, 4096, ("table", )),
     }

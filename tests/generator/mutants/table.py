@@ -549,3 +549,10 @@ expr("gradients", "src/differentiate/PickedElements.cpp", "transposeAll(/*withOu
 expr("gradients", SCHEDULES, "recompute(body, /*withOutputs=*/true);", "/*withOutputs=*/true", "false", "outputs are not written beside schedules of two steps")
 expr("gradients", "src/differentiate/Differentiate.cpp", "&& !kernel->hasAttr(\"tile.outputs\")", "!kernel->hasAttr(\"tile.outputs\")", "true", "a gradient with outputs loads what it should have saved")
 
+expr("gradients", OWNERSHIP, "if (!one.why.empty() || !own || own != strides || reasoner.seen()[0].fixed != Size())", "own != strides", "false", "loads of other programs' pieces are taken for a program's own")
+expr("gradients", OWNERSHIP, "if (!one.why.empty() || !own || own != strides || reasoner.seen()[0].fixed != Size())", "reasoner.seen()[0].fixed != Size()", "false",
+     "loads at a distance are taken for a program's own")
+expr("gradients", OWNERSHIP, "for (ArrayRef<Requirement> other : alternatives)\n    oneHolds = arith::OrIOp::create(builder, loc, oneHolds, holdForAll(other));", "oneHolds, holdForAll(other)", "oneHolds, number(1, 1)",
+     "one order of strides need not hold")
+expr("gradients", OWNERSHIP, "if (std::optional<Size> masked = boundBefore(index)) {", "boundBefore(index)", "std::optional<Size>(constant(1))", "what is inside a program reaches one element")
+
