@@ -161,9 +161,9 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   beginDerivative(kernel);
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
-  if (std::optional<Refusal> refusal =
-          applyMarks(kernel, arguments, isReverse,
-                     /*loadsSaved=*/!isDifferentiatedAgain(kernel) && !kernel->hasAttr("tile.outputs")))
+  if (std::optional<Refusal> refusal = applyMarks(kernel, arguments, isReverse,
+                                                  /*loadsSaved=*/!isDifferentiatedAgain(kernel) &&
+                                                      !kernel->hasAttr("tile.outputs")))
     return refusal;
   if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, Activity(kernel, arguments)))
     return refusal;

@@ -18,10 +18,10 @@
 // The front end notes derivatives in the kernel's attribute `tile.derivatives` instead, one array
 // of numbers for each: 1 for reverse mode, 3 for one with outputs (below) or 0, then three numbers
 // for each argument with a tangent: its number, that of its tangent (-1 for none where one could
-// be), and 1 (`tile.wrt`) + 2 (`tile.out`). With partial sums (below) three numbers more for each of these gradients: its
-// number, that of the argument `tile.row`, and 4; and for each argument of `tile.programs`: its
-// number, 0, and 8. With two steps (below) the same with 16 for `tile.saved`, 32 for `tile.step`.
-// Each differentiates what those before it have made of the kernel, so a kernel
+// be), and 1 (`tile.wrt`) + 2 (`tile.out`). With partial sums (below) three numbers more for each
+// of these gradients: its number, that of the argument `tile.row`, and 4; and for each argument of
+// `tile.programs`: its number, 0, and 8. With two steps (below) the same with 16 for `tile.saved`,
+// 32 for `tile.step`. Each differentiates what those before it have made of the kernel, so a kernel
 // may be differentiated twice.
 //
 // Reverse mode, with the kernel's attribute `tile.reverse`: the kernel computes gradients of the

@@ -996,9 +996,8 @@ static Ownership ownershipBetweenPrograms(ArrayRef<Site> sites) {
       continue;
     if (all.requirements.empty())
       return all;
-    if (llvm::none_of(found, [&](const Ownership &known) {
-          return known.requirements == all.requirements;
-        }))
+    if (llvm::none_of(
+            found, [&](const Ownership &known) { return known.requirements == all.requirements; }))
       found.push_back(all);
   } while (std::next_permutation(axes.begin(), axes.end()));
   if (found.empty())

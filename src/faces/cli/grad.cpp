@@ -96,7 +96,7 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
                            out = splitSignature(parsed.get("--out")),
                            partial = splitSignature(parsed.get("--partial", ""));
   std::vector<nrd_tangent> tangents = tangentsOf(wrt, out, partial);
-  auto set = !isReverse                 ? nrd_function_set_tangents
+  auto set = !isReverse                ? nrd_function_set_tangents
              : parsed.has("--outputs") ? nrd_function_set_outputs_and_gradients
                                        : nrd_function_set_gradients;
   if (nrd_error *error = set(function, tangents.data(), tangents.size()))

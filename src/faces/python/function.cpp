@@ -31,8 +31,8 @@ static void readMarks(PyObject *owner, nrd_function *function) {
 }
 
 /// What a derivative has as further parameters: `_derivatives`, for each derivative its tangents,
-/// (parameter, name, roles) each, whether they are gradients, and whether it writes the outputs, too.
-/// False with an exception set.
+/// (parameter, name, roles) each, whether they are gradients, and whether it writes the outputs,
+/// too. False with an exception set.
 static bool readDerivatives(PyObject *owner, nrd_function *function) {
   Ref derivatives = attribute(owner, "_derivatives");
   PyErr_Clear();

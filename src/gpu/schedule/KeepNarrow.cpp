@@ -15,9 +15,9 @@
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.
 #include "gpu/Passes.h"
-#include <cstdlib> // TEMPORARY
 #include "gpu/schedule/KeptWords.h"
 #include "ir/ngpu/Dialect.h"
+#include <cstdlib> // TEMPORARY
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

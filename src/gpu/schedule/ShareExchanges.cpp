@@ -14,9 +14,9 @@
 //
 // No load and no write is passed. Kernels of an author keep their arithmetic.
 #include "gpu/Passes.h"
-#include <cstdlib> // TEMPORARY
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
+#include <cstdlib> // TEMPORARY
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -147,9 +147,8 @@ private:
     if (isa<arith::NegFOp>(op))
       return scaled(op->getOperand(0), {Factor::Negated, {}});
     // Terms that nearly cancel, as those of `x - mean`, stay one term.
-    if (isa<arith::AddFOp>(op) && llvm::none_of(op->getOperands(), [&](Value each) {
-          return isSameAlong(each, axis);
-        })) {
+    if (isa<arith::AddFOp>(op) &&
+        llvm::none_of(op->getOperands(), [&](Value each) { return isSameAlong(each, axis); })) {
       SmallVector<Term> terms = termsOf(op->getOperand(0), axis);
       terms.append(termsOf(op->getOperand(1), axis));
       return terms.size() <= 2 * kMostTerms ? terms : one;
@@ -215,8 +214,7 @@ private:
     }
     if (!mayBeInfinite)
       return result;
-    Value counts =
-        make<arith::CmpFOp>(builder, loc, arith::CmpFPredicate::UNE, sum, zero);
+    Value counts = make<arith::CmpFOp>(builder, loc, arith::CmpFPredicate::UNE, sum, zero);
     return make<arith::SelectOp>(builder, loc, counts, result, zero);
   }
 
@@ -225,8 +223,7 @@ private:
     return llvm::any_of(llvm::concat<tile::ReduceOp>(sums, further), [&](tile::ReduceOp other) {
       llvm::SetVector<Operation *> ops;
       return other && other != sum && other->isBeforeInBlock(sum) &&
-             other.getAxis() == sum.getAxis() &&
-             other.getSrcs()[0].getType() == core.getType() &&
+             other.getAxis() == sum.getAxis() && other.getSrcs()[0].getType() == core.getType() &&
              depthOf(other.getSrcs()[0]) == depthOf(core) && collect(core, other, ops);
     });
   }
@@ -257,7 +254,8 @@ private:
     }
     Value all;
     for (const Term &term : terms) {
-      Value part = scaledSum(builder, cores.find(term.core)->second->getResult(0), term.factors, axis);
+      Value part =
+          scaledSum(builder, cores.find(term.core)->second->getResult(0), term.factors, axis);
       all = all ? make<arith::AddFOp>(builder, sum.getLoc(), all, part) : part;
     }
     sum->getResult(0).replaceAllUsesWith(all);
@@ -362,9 +360,9 @@ void shareExchanges(Block &block) {
   for (Operation &op : block) {
     auto effects = dyn_cast<MemoryEffectOpInterface>(op);
     bool isExchange = isa<tile::ReduceOp, tile::ScanOp>(op) && isMemoryEffectFree(&op);
-    bool onlyReads = !op.getNumRegions() &&
-                     (isMemoryEffectFree(&op) ||
-                      (effects && effects.onlyHasEffect<MemoryEffects::Read>()));
+    bool onlyReads =
+        !op.getNumRegions() &&
+        (isMemoryEffectFree(&op) || (effects && effects.onlyHasEffect<MemoryEffects::Read>()));
     if (isExchange || onlyReads)
       parts.back().push_back(&op);
     else
