@@ -9,15 +9,15 @@
 // NEREID_KEEP_NARROW asks for it, since exponentials that are computed again often take longer than
 // is gained (docs/notes/performance.md).
 //
-// In a gradient kernel, conversions of what was loaded are always repeated, and nothing else: it
-// keeps the gradients of its outputs across the reductions of its forward values.
+// In a gradient kernel, which keeps the gradients of its outputs across the reductions of its
+// forward values, conversions of what was loaded are repeated where only one block would fit, and
+// nothing else is.
 //
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.
 #include "gpu/Passes.h"
 #include "gpu/schedule/KeptWords.h"
 #include "ir/ngpu/Dialect.h"
-#include <cstdlib> // TEMPORARY
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -33,6 +33,8 @@ namespace {
 /// Registers of a thread from which on fewer are worth computing again: with less than 48 for rows
 /// and some beside them, four blocks of 8 warps fit on a multiprocessor.
 constexpr int64_t kFewRegisters = 48;
+/// Registers of a thread beside what it keeps.
+constexpr int64_t kFurtherRegisters = 16;
 /// Registers that a value must save.
 constexpr int64_t kLeastSaved = 8;
 /// Operations that compute an element again, and the elementary functions among them.
@@ -140,11 +142,17 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, Most most,
 
 void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
   int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  bool isGradient = kernel->hasAttr("tile.gradients");
-  isGradient &= !(getenv("NEREID_GRD_NARROW") && *getenv("NEREID_GRD_NARROW") == '0'); // TEMPORARY
-  if ((!options.keepsNarrow && !isGradient) || wordsKept(kernel) < kFewRegisters * threads)
+  int64_t kept = wordsKept(kernel);
+  Most most = kMostAsked;
+  if (!options.keepsNarrow) {
+    // Where a second block fits anyhow, the repeated conversions take longer than is gained.
+    bool fitsTwice = 2 * (kept + kFurtherRegisters * threads) <= int64_t(options.machine.registers);
+    if (!kernel->hasAttr("tile.gradients") || fitsTwice)
+      return;
+    most = kMostInGradients;
+  }
+  if (kept < kFewRegisters * threads)
     return;
-  Most most = options.keepsNarrow ? kMostAsked : kMostInGradients;
   SmallVector<Operation *> reductions;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp, tile::ScanOp>(op))

@@ -16,7 +16,6 @@
 #include "gpu/Passes.h"
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
-#include <cstdlib> // TEMPORARY
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -375,8 +374,6 @@ void shareExchanges(Block &block) {
 } // namespace
 
 void shareExchanges(func::FuncOp kernel) {
-  if (getenv("NEREID_GRD_SHARE") && *getenv("NEREID_GRD_SHARE") == '0') // TEMPORARY
-    return;
   if (!kernel->hasAttr("tile.gradients"))
     return;
   SmallVector<Block *> blocks;

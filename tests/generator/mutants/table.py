@@ -547,7 +547,7 @@ expr("gradients", TRANSPOSE, "(isLinear(op) || provenance.of(access->address).ar
 expr("gradients", TRANSPOSE, "dropWritesIn(copyHere(&op), withOutputs);", "withOutputs", "false", "outputs that are stored in branches are lost")
 expr("gradients", "src/differentiate/PickedElements.cpp", "transposeAll(/*withOutputs=*/true);", "/*withOutputs=*/true", "false", "a loss beside whose gradient labels are picked is not written")
 expr("gradients", SCHEDULES, "recompute(body, /*withOutputs=*/true);", "/*withOutputs=*/true", "false", "outputs are not written beside schedules of two steps")
-expr("gradients", "src/differentiate/Differentiate.cpp", "&& !kernel->hasAttr(\"tile.outputs\")", "!kernel->hasAttr(\"tile.outputs\")", "true", "a gradient with outputs loads what it should have saved")
+expr("gradients", "src/differentiate/Differentiate.cpp", "!kernel->hasAttr(\"tile.outputs\"))", "!kernel->hasAttr(\"tile.outputs\")", "true", "a gradient with outputs loads what it should have saved")
 
 expr("gradients", OWNERSHIP, "if (!one.why.empty() || !own || own != strides || reasoner.seen()[0].fixed != Size())", "own != strides", "false", "loads of other programs' pieces are taken for a program's own")
 expr("gradients", OWNERSHIP, "if (!one.why.empty() || !own || own != strides || reasoner.seen()[0].fixed != Size())", "reasoner.seen()[0].fixed != Size()", "false",
