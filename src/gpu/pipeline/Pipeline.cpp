@@ -278,6 +278,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
     options.splitProducts = splitProducts;
+    options.keepsNarrow = keepsNarrow;
     options.verify = true;
     return options;
   }
@@ -312,6 +313,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<bool> splitProducts{
       *this, "split", llvm::cl::desc("divide the iterations of products among blocks of a cluster"),
       llvm::cl::init(false)};
+  Pass::Option<bool> keepsNarrow{
+      *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
+      llvm::cl::init(true)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };
