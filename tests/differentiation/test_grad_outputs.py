@@ -102,21 +102,23 @@ def test_every_launch_writes_once(target):
 
 
 @nereid.jit
-def summed(logits, labels, loss, n, BLOCK: tl.constexpr):
-    """A loss to which programs add; with two steps."""
+def summed(logits, labels, loss, firsts, n, BLOCK: tl.constexpr):
+    """A loss to which programs add, with two steps; and a store in a branch of its own."""
     row = tl.program_id(0)
+    if tl.load(labels + row) == 5:
+        tl.atomic_add(firsts, 1)
     i = tl.arange(0, BLOCK)
     x = tl.load(logits + row * n + i, mask=i < n, other=float("-inf"))
     tl.atomic_add(loss, tl.log(tl.sum(tl.exp(x))) - tl.load(logits + row * n + tl.load(labels + row)))
 
 
 def test_one_of_two_steps_writes(target):
-    x, labels, loss = torch.randn(5, 11), torch.tensor([3, 0, 10, 5, 5]), torch.zeros(1)
+    x, labels, loss, firsts = torch.randn(5, 11), torch.tensor([3, 0, 10, 5, 5]), torch.zeros(1), torch.zeros(1, dtype=torch.int32)
     gradient = nereid.grad(summed, "logits", "loss", outputs=True)
     expected = float(F.cross_entropy(x.double(), labels, reduction="sum"))
     for launch in range(1, 6):
-        gradient.backward[(5, )](x, labels, loss, 11, dlogits=torch.empty_like(x), dloss=torch.ones(1), BLOCK=16)
-        assert abs(float(loss) - launch * expected) < 1e-4 * launch
+        gradient.backward[(5, )](x, labels, loss, firsts, 11, dlogits=torch.empty_like(x), dloss=torch.ones(1), BLOCK=16)
+        assert abs(float(loss) - launch * expected) < 1e-4 * launch and int(firsts) == 2 * launch
     assert "in a second step" in gradient.explain()
 
 

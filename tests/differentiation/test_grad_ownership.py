@@ -349,11 +349,12 @@ def twice(x, y, width, s0, s1, t0, t1, OFFSET: tl.constexpr, BLOCK: tl.constexpr
     (10, 19, 0, 0, 0, False, False),
     (30, 10, 0, 0, 10, False, False),  # the next program's piece
     (30, 10, 10, 20, 0, True, False),  # of other programs
+    (30, 10, 36, 12, 0, True, False),
 ])
 def test_loads_by_themselves(s0, s1, t0, t1, offset, swapped, owned):
     """Where the order of strides is known at run time alone: owned where all loads stay in their program's piece."""
     a, b, width = 2, 2 if s1 > s0 else 3, 10
-    arguments = dict(x=jvp_check.random(120), y=zeros(a, b), width=width, s0=s0, s1=s1, t0=t0, t1=t1)
+    arguments = dict(x=jvp_check.random(130), y=zeros(a, b), width=width, s0=s0, s1=s1, t0=t0, t1=t1)
     grad_check.check(twice, (a, b), arguments, ("x", ), ("y", ), OFFSET=offset, BLOCK=4, SWAPPED=swapped)
     if not owned:
         return
