@@ -5,12 +5,14 @@
 
 By hand: Liger's backward functions on the real Triton, which read what their forward kernels have saved; for products the forward kernel on transposed operands and `torch.matmul`
 (gradient_schedules.py has more of them); for attention PyTorch's flash attention. Ours: `nereid.grad(...).backward` of a forward kernel in this file, which recomputes what it
-needs, with the fastest of --warps. Both results are compared with PyTorch's gradients in fp64 first; then both are timed in turns with a cold L2 cache. "ratio" is the time by hand
-over ours: above 1, ours is faster. Cross entropy is timed with its forward kernel on both sides, because Liger's computes gradients there.
+needs, with the fastest of --warps and of the case's sizes of blocks. Both results are compared with PyTorch's gradients in fp64 first; then both are timed in turns with a cold L2 cache. "ratio" is the time by hand
+over ours: above 1, ours is faster. Cross entropy is timed with its forward kernel on both sides, because Liger's computes gradients there; "one launch" is ours with `outputs=True`,
+which does so, too.
 """
 
 import argparse
 import functools
+import itertools
 import json
 import pathlib
 import sys
@@ -117,8 +119,8 @@ def kl_divergence(prediction, target, loss, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
-def group_norm(x, weight, bias, y, channels, size, groups, eps, BLOCK: tl.constexpr):
-    """A group of an image a program, in blocks; then channel by channel."""
+def group_norm(x, weight, bias, y, means, scales, channels, size, groups, eps, BLOCK: tl.constexpr, SAVE: tl.constexpr):
+    """A group of an image a program, in blocks; then channel by channel. With SAVE the gradient reads the statistics and does not compute them again."""
     image, group = tl.program_id(0), tl.program_id(1)
     of_group = channels // groups
     length = of_group * size
@@ -131,6 +133,9 @@ def group_norm(x, weight, bias, y, channels, size, groups, eps, BLOCK: tl.conste
         squares += tl.sum(value * value)
     mean = total / length
     scale = 1.0 / tl.sqrt(squares / length - mean * mean + eps)
+    if SAVE:
+        mean = tl.save(mean, means + image * groups + group)
+        scale = tl.save(scale, scales + image * groups + group)
     for channel in range(group * of_group, (group + 1) * of_group):
         w = tl.load(weight + channel)
         b = tl.load(bias + channel)
@@ -182,11 +187,13 @@ def embedding(table, index, y, tokens, width, BLOCK_M: tl.constexpr, BLOCK_N: tl
 
 
 class Case:
-    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel. narrow: gradients that are summed in bf16."""
+    """wrt: parameters to differentiate; `reference` takes them in fp64. By hand: `backward()` gives their gradients, `forward` whether its time contains the forward kernel. narrow: gradients that are summed in bf16. outputs: whether
+    the gradient's launch writes the outputs. constants: of each attempt."""
 
-    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False, narrow=()):
-        self.kernel, self.grid, self.arguments, self.constants, self.wrt, self.out = kernel, grid, arguments, constants, wrt, out
-        self.reference, self.by_hand, self.cotangent, self.forward, self.narrow = reference, by_hand, cotangent, forward, narrow
+    def __init__(self, kernel, grid, arguments, constants, wrt, out, reference, by_hand, cotangent, forward=False, narrow=(), outputs=False):
+        self.kernel, self.grid, self.arguments, self.wrt, self.out = kernel, grid, arguments, wrt, out
+        self.constants = constants if isinstance(constants, list) else [constants]
+        self.reference, self.by_hand, self.cotangent, self.forward, self.narrow, self.outputs = reference, by_hand, cotangent, forward, narrow, outputs
 
 
 def power(n):
@@ -236,7 +243,7 @@ def cases():
         return Case(layer_norm, (rows, ), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), n=n, eps=1e-6), dict(BLOCK=power(n)), ("x", "weight", "bias"), "y",
                     lambda x, w, b: F.layer_norm(x, (n, ), w, b, 1e-6), lambda: liger_layer_norm.layer_norm_backward(dy, x, w, b, mean, rstd), dy)
 
-    def loss(rows, n, save):
+    def loss(rows, n, save, outputs=False):
         x, labels = random(rows, n), torch.randint(0, n, (rows, ), device="cuda")
         again = x.clone()
 
@@ -245,8 +252,8 @@ def cases():
             return (again, )
 
         return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), lse=torch.empty(rows, device="cuda"), n=n),
-                    dict(BLOCK=8192, SAVE=save), ("logits", ), "loss",
-                    lambda x: F.cross_entropy(x, labels, reduction="none"), by_hand, torch.ones(rows, device="cuda"), forward=True)
+                    [dict(BLOCK=block, SAVE=save) for block in ((8192, 16384, 32768) if outputs else (8192, ))], ("logits", ), "loss",
+                    lambda x: F.cross_entropy(x, labels, reduction="none"), by_hand, torch.ones(rows, device="cuda"), forward=not outputs, outputs=outputs)
 
     def rotation(tokens, heads, D):
         x, dy = random(tokens, heads, D), random(tokens, heads, D)
@@ -272,10 +279,11 @@ def cases():
                     lambda p: F.kl_div(p, target.double(), reduction="none").sum(1), lambda: (kl_div.kldiv_backward_triton(target, one, gradients, False), ),
                     torch.ones(rows, device="cuda"))
 
-    def groups(images, channels, size, count):
+    def groups(images, channels, size, count, save):
         x, w, b, dy = (random(*shape, dtype=torch.float32) for shape in ((images, channels, size), (channels, ), (channels, ), (images, channels, size)))
         _, _, mean, rstd, _ = liger_group_norm.group_norm_forward(x, channels, count, w, b, 1e-6)
-        return Case(group_norm, (images, count), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), channels=channels, size=size, groups=count, eps=1e-6), dict(BLOCK=1024),
+        return Case(group_norm, (images, count), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), means=mean.flatten(), scales=rstd.flatten(), channels=channels, size=size,
+                                                      groups=count, eps=1e-6), dict(BLOCK=1024, SAVE=save),
                     ("x", "weight", "bias"), "y", lambda x, w, b: F.group_norm(x, count, w, b, 1e-6),
                     lambda: liger_group_norm.group_norm_backward(dy, x, w, b, mean, rstd, channels, count), dy)
 
@@ -301,9 +309,12 @@ def cases():
         "cross entropy 4096x128256": lambda: loss(4096, 128256, False),
         "cross entropy 4096x32000, logarithm saved": lambda: loss(4096, 32000, True),
         "cross entropy 4096x128256, logarithm saved": lambda: loss(4096, 128256, True),
+        "cross entropy 4096x32000, one launch": lambda: loss(4096, 32000, False, True),
+        "cross entropy 4096x128256, one launch": lambda: loss(4096, 128256, False, True),
         "rotary 8192x64x128": lambda: rotation(8192, 64, 128),
         "KL divergence 4096x32000": lambda: divergence(4096, 32000),
-        "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32),
+        "group norm 64x256x1024 by 32": lambda: groups(64, 256, 1024, 32, False),
+        "group norm 64x256x1024 by 32, statistics saved": lambda: groups(64, 256, 1024, 32, True),
         "embedding 16384 of 32000x4096": lambda: lookup(16384, 32000, 4096),
         "embedding 16384 of 32000x4096, sums in bf16": lambda: lookup(16384, 32000, 4096, ("table", )),
     }
@@ -321,21 +332,27 @@ def timed(name, case, bench, seconds, warps):
     del exact_inputs
     found = {f"d{each}": torch.empty_like(case.arguments[each]) for each in case.wrt}
     best = None
-    for count in warps:
-        gradient = nereid.grad(case.kernel, case.wrt, case.out, case.narrow)
+    if case.outputs:
+        value = case.reference(*(case.arguments[each].double() for each in case.wrt))
+    for count, constants in itertools.product(warps, case.constants):
+        gradient = nereid.grad(case.kernel, case.wrt, case.out, case.narrow, case.outputs)
 
-        def ours(gradient=gradient, count=count):
+        def ours(gradient=gradient, count=count, constants=constants):
             if case.forward:
-                case.kernel[case.grid](**case.arguments, **case.constants, num_warps=count)
-            gradient.backward[case.grid](**case.arguments, **{f"d{case.out}": case.cotangent}, **found, **case.constants, num_warps=count)
+                case.kernel[case.grid](**case.arguments, **constants, num_warps=count)
+            gradient.backward[case.grid](**case.arguments, **{f"d{case.out}": case.cotangent}, **found, **constants, num_warps=count)
 
-        for each in found.values():
+        for each in (*found.values(), case.arguments[case.out]):
             each.fill_(float("nan"))
         ours()
         wrong = error(found.values(), exact)
+        if case.outputs:
+            wrong = max(wrong, error([case.arguments[case.out]], [value]))
         if wrong > 2e-2:
             raise SystemExit(f"{name}, {count} warps: our gradient is off by {wrong:.1e}")
         ms = bench.medians([ours], 0.1)[0]
+        if len(case.constants) > 1:
+            print(f"<!-- {name}, {count} warps, {constants}: {1e3 * ms:.1f} us -->", flush=True)
         if best is None or ms < best[0]:
             best = (ms, count, ours, gradient, wrong)
     _, count, ours, gradient, wrong = best

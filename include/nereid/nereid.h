@@ -344,6 +344,12 @@ NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_t
  * program, and does nothing else. A kernel with one step is launched once, with any step. */
 NRD_API nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
                                               size_t count);
+/** The same, but the function also writes everything that it wrote before, its outputs among them:
+ * in one launch, where a program often finds in a cache what it reads for both. Of a function with
+ * two steps the first one writes. What `tl.save` stores is stored, and not read. */
+NRD_API nrd_error *nrd_function_set_outputs_and_gradients(nrd_function *function,
+                                                          const nrd_tangent *gradients,
+                                                          size_t count);
 
 /* ---- compiling
  * -----------------------------------------------------------------------------------------------

@@ -642,6 +642,18 @@ public:
                     const std::vector<std::string> &partial = {}) const {
     return tryGradient(name, wrt, out, partial).value();
   }
+  /// The same, but the function also writes everything that it writes without a gradient.
+  Result<Function> tryOutputsAndGradient(const char *name, const std::vector<std::string> &wrt,
+                                         const std::vector<std::string> &out,
+                                         const std::vector<std::string> &partial = {}) const {
+    return derivative(nrd_function_set_outputs_and_gradients, name, wrt, out, partial);
+  }
+  /// The outputs of the function of this name and its gradient, in one launch.
+  Function outputsAndGradient(const char *name, const std::vector<std::string> &wrt,
+                              const std::vector<std::string> &out,
+                              const std::vector<std::string> &partial = {}) const {
+    return tryOutputsAndGradient(name, wrt, out, partial).value();
+  }
   /// The derivative of the function of this name in a direction: a function that also reads the
   /// tangents of `wrt` and writes those of `out`. Its arguments are those of the function, then the
   /// tangents, those of `wrt` first, each `d` and the name of its parameter, of its type and size;

@@ -87,6 +87,9 @@ class WholeGradients:
                 return
             for name in names:
                 others[name].fill_(float("nan"))
+            # What else the kernel writes may be sums, to which the trial must not add.
+            others |= {name: torch.empty_like(value) for name, value in given.items()
+                       if name not in others and "written" in facts.get(name, {}) and facts[name]["written"] and hasattr(value, "untyped_storage")}
             again(others, names)
             found = frozenset(name for name in names if not bool(torch.isnan(others[name]).any()))
         if found == names or known + 1 >= _LAUNCHES_BEFORE + _TRIES:

@@ -67,7 +67,8 @@ class Derivative(JITFunction):
     __module__ = "nereid.differentiation"
 
     @classmethod
-    def _of(cls, kernel, tangents, is_reverse):
+    def _of(cls, kernel, tangents, is_reverse, has_outputs=False):
+        """has_outputs: of a gradient that also writes what the kernel writes."""
         self = cls.__new__(cls)
         self.__dict__.update(kernel.__copy__().__dict__, _built=False, kernel=None, _hash=None)
         self.primal = kernel
@@ -77,8 +78,8 @@ class Derivative(JITFunction):
             self.saved, self.step = _free("saved", taken), _free("step", taken)
             tangents = (*tangents, ("", self.saved, _SAVED), ("", self.step, _STEP))
         self._tangents = tangents
-        # One entry for each derivative: (tangents, whether it is a gradient). The extension reads them.
-        self._derivatives = (*kernel.__dict__.get("_derivatives", ()), (tangents, is_reverse))
+        # One entry for each derivative: (tangents, whether it is a gradient, whether it has the outputs). The extension reads them.
+        self._derivatives = (*kernel.__dict__.get("_derivatives", ()), (tangents, is_reverse, has_outputs))
         self.params = list(kernel.params)
         for name, tangent, roles in tangents:
             of = by_name.get(name)
@@ -132,6 +133,7 @@ class _Backward(KernelInterface):
     def __init__(self, kernel, narrow=()):
         self.kernel = kernel
         self._narrow = frozenset(narrow)  # gradients that are summed in their own dtype
+        self._has_outputs = kernel._derivatives[-1][2]
         self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
         self._whole = _whole_gradients.WholeGradients(kernel, self._inputs)
         self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
@@ -209,9 +211,9 @@ class _Backward(KernelInterface):
             self._check_overlaps(given)
 
     def _check_overlaps(self, given):
-        """The same for all elements, in checked mode. The kernel's outputs are not read, and so may be in the place of a gradient."""
-        outputs = {name for name, _, roles in self.kernel._tangents if roles & _OUTPUT}
-        read = [(name, tensor) for name, value in given.items() if name not in outputs and name not in self._inputs for tensor in _tensors_of(value)]
+        """The same for all elements, in checked mode. Outputs that are neither read nor written may be in the place of a gradient."""
+        unused = set() if self._has_outputs else {name for name, _, roles in self.kernel._tangents if roles & _OUTPUT}
+        read = [(name, tensor) for name, value in given.items() if name not in unused and name not in self._inputs for tensor in _tensors_of(value)]
         written = [(name, tensor) for name in self._inputs for tensor in _tensors_of(given.get(name))]
         for i, (name, tensor) in enumerate(written):
             for other, its in (*written[:i], *read):
@@ -247,7 +249,13 @@ class _Backward(KernelInterface):
             return None
         shared = self._shared_axes(named, kwargs, counts, tensors[0].device)
         chosen = tuple(name for name in chosen if any(shared.get(name, 0) >> axis & 1 and counts[axis] > 1 for axis in range(3)))
-        return (chosen, counts, rows) if chosen else None
+        if not chosen:
+            return None
+        if tensors[0].is_cuda:
+            kernel, arguments = self._with_partial(given, chosen, counts, 1, whole, [], False)
+            most = _partial_sums.most_rows([gradients[name] for name in chosen], elements)
+            rows = _partial_sums.rows_of(kernel.run(grid=(1, ), warmup=True, **arguments), programs, tensors[0].device, most) or rows
+        return chosen, counts, rows
 
     def _counts(self, grid, given):
         """How many programs there are along each axis; None where the grid does not say."""
@@ -315,13 +323,14 @@ class _Backward(KernelInterface):
             self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: memory, self.kernel.step: step})
         return compiled
 
-    def _run_partial(self, given, chosen, counts, rows, warmup, whole):
+    def _with_partial(self, given, chosen, counts, rows, whole, finish, clear):
+        """The kernel that gives the chosen gradients as partial sums, and its arguments. `finish`, `clear`: as for `_accumulator`."""
         kernel = self._partial.get(chosen)
         if kernel is None:
             tangents = tuple((name, tangent, roles | _PARTIAL * (tangent in chosen)) for name, tangent, roles in self.kernel._tangents if name)
-            kernel = self._partial[chosen] = Derivative._of(self.kernel.primal, tangents, True)
+            kernel = self._partial[chosen] = Derivative._of(self.kernel.primal, tangents, True, self._has_outputs)
         from . import _partial_sums
-        finish = []
+        given = dict(given)
         for name in self._inputs:
             if name in chosen:
                 sums = _partial_sums.make(given[name], rows)
@@ -329,9 +338,13 @@ class _Backward(KernelInterface):
                 given[name] = sums
                 given[f"{name}_row"] = sums.stride(0)
             elif name in given and name not in whole:
-                given[name] = _accumulator(given[name], finish, not warmup, name in self._narrow)
-        given |= {f"programs_{axis}": count for axis, count in enumerate(counts)}
-        compiled = kernel.run(grid=(rows, ), warmup=warmup, **given)
+                given[name] = _accumulator(given[name], finish, clear, name in self._narrow)
+        return kernel, given | {f"programs_{axis}": count for axis, count in enumerate(counts)}
+
+    def _run_partial(self, given, chosen, counts, rows, warmup, whole):
+        finish = []
+        kernel, arguments = self._with_partial(given, chosen, counts, rows, whole, finish, not warmup)
+        compiled = kernel.run(grid=(rows, ), warmup=warmup, **arguments)
         if not warmup:
             for each in finish:
                 each()
@@ -455,7 +468,7 @@ class Gradient:
 
     __module__ = "nereid.differentiation"
 
-    def __init__(self, kernel, wrt, out, narrow=()):
+    def __init__(self, kernel, wrt, out, narrow=(), outputs=False):
         self.kernel = kernel
         tangents = _tangents_of(wrt, out)
         names = {name: tangent for name, tangent, roles in tangents if roles & _INPUT}
@@ -463,7 +476,7 @@ class Gradient:
         for name in narrow:
             if name not in names:
                 raise ValueError(f"`narrow` names `{name}`, which is not in `wrt`: expected some of {', '.join(f'`{each}`' for each in names)}")
-        self.backward = _Backward(Derivative._of(kernel, tangents, True), [names[name] for name in narrow])
+        self.backward = _Backward(Derivative._of(kernel, tangents, True, outputs), [names[name] for name in narrow])
 
     def explain(self):
         """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
@@ -518,7 +531,7 @@ def _is_rule(value):
     return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
 
 
-def grad(kernel, wrt, out, narrow=()):
+def grad(kernel, wrt, out, narrow=(), outputs=False):
     """The gradient of a kernel (reverse mode): `grad(kernel, wrt, out).backward[grid](*args, dy=dy, dx=dx)`.
 
     kernel: a `@jit` function whose `while` loops around what is differentiated have a bound (`tl.at_most`); of one with `autotune` or `heuristics` the
@@ -527,10 +540,14 @@ def grad(kernel, wrt, out, narrow=()):
     out: the parameters whose gradients are given. No parameter stands in both.
     narrow: parameters in `wrt` whose gradients of fp16 and bf16 are summed in this dtype, not in fp32: each addition to memory rounds, and there is no buffer of fp32 to
         clear and to convert. Partial sums stay in fp32.
+    outputs: whether `backward` also writes everything that the kernel writes: outputs and gradients in one launch, for losses, whose own gradient is known beforehand.
+        Outputs that the kernel adds to are not cleared. What `tl.save` stores is stored, and not read.
 
     Raises ValueError for names that are no parameters or not in `wrt`, CompilationError at the first launch for what has no gradient.
     """
-    return Gradient(_written_kernel(kernel, "grad"), wrt, out, narrow)
+    if not isinstance(outputs, bool):
+        raise TypeError(f"`outputs` is True or False, found {outputs!r}: the outputs' names are given in `out`")
+    return Gradient(_written_kernel(kernel, "grad"), wrt, out, narrow, outputs)
 
 
 def derivative(function):

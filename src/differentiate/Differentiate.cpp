@@ -35,8 +35,10 @@ static void beginDerivative(func::FuncOp kernel) {
     return;
   Builder builder(kernel.getContext());
   ArrayRef<int64_t> links = cast<DenseI64ArrayAttr>(all[0]).asArrayRef();
-  if (links[0])
+  if (links[0] & 1)
     kernel->setAttr("tile.reverse", builder.getUnitAttr());
+  if (links[0] & 2)
+    kernel->setAttr("tile.outputs", builder.getUnitAttr());
   SmallVector<int64_t> programs;
   for (size_t i = 1; i < links.size(); i += 3) {
     unsigned argument = links[i];
@@ -159,8 +161,9 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   beginDerivative(kernel);
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
-  if (std::optional<Refusal> refusal =
-          applyMarks(kernel, arguments, isReverse, /*isLast=*/!isDifferentiatedAgain(kernel)))
+  if (std::optional<Refusal> refusal = applyMarks(kernel, arguments, isReverse,
+                                                  /*loadsSaved=*/!isDifferentiatedAgain(kernel) &&
+                                                      !kernel->hasAttr("tile.outputs")))
     return refusal;
   if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, Activity(kernel, arguments)))
     return refusal;
@@ -187,6 +190,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
       kernel.removeArgAttr(i, name);
   kernel.walk([](Operation *op) { op->removeAttr(constantAttribute); });
   kernel->removeAttr("tile.reverse");
+  kernel->removeAttr("tile.outputs");
   kernel->removeAttr("tile.programs");
   if (!derivativesOf(kernel))
     kernel->removeAttr(severalAttribute);

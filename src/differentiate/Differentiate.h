@@ -16,18 +16,21 @@
 // input has no tangent, and costs nothing.
 //
 // The front end notes derivatives in the kernel's attribute `tile.derivatives` instead, one array
-// of numbers for each: 1 for reverse mode or 0, then three numbers for each argument with a
-// tangent: its number, that of its tangent (-1 for none where one could be), and 1 (`tile.wrt`) + 2
-// (`tile.out`). With partial sums (below) three numbers more for each of these gradients: its
-// number, that of the argument `tile.row`, and 4; and for each argument of `tile.programs`: its
-// number, 0, and 8. With two steps (below) the same with 16 for `tile.saved`, 32 for `tile.step`.
-// Each differentiates what those before it have made of the kernel, so a kernel
+// of numbers for each: 1 for reverse mode, 3 for one with outputs (below) or 0, then three numbers
+// for each argument with a tangent: its number, that of its tangent (-1 for none where one could
+// be), and 1 (`tile.wrt`) + 2 (`tile.out`). With partial sums (below) three numbers more for each
+// of these gradients: its number, that of the argument `tile.row`, and 4; and for each argument of
+// `tile.programs`: its number, 0, and 8. With two steps (below) the same with 16 for `tile.saved`,
+// 32 for `tile.step`. Each differentiates what those before it have made of the kernel, so a kernel
 // may be differentiated twice.
 //
 // Reverse mode, with the kernel's attribute `tile.reverse`: the kernel computes gradients of the
 // inputs from those of the outputs, and nothing else (Transpose.h). A gradient is a pointer to
 // elements of the same type, or of fp32 for narrower ones; that of a number is a pointer too. The
 // attribute `tile.gradients` then says of each gradient how it is summed and why, for people.
+// With the attribute `tile.outputs`, the kernel also does what it did before: it writes its outputs
+// and everything else, once, in the first of two steps. Hints to load saved values are of no use
+// then, as the kernel stores these values.
 //
 // Partial sums: with the attribute `tile.programs`, the numbers of three arguments (i32), the
 // kernel has as many programs as these say, and fewer are launched, along axis 0. The attribute

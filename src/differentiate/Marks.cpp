@@ -206,7 +206,7 @@ void writeAsFor(scf::WhileOp loop, Value bound) {
 } // namespace
 
 std::optional<Refusal> applyMarks(func::FuncOp kernel, ArrayRef<Argument> arguments, bool isReverse,
-                                  bool isLast) {
+                                  bool loadsSaved) {
   SmallVector<Operation *> saved, recomputed;
   kernel.walk([&](Operation *op) {
     if (tile::isDerivativeMark(op, tile::savedSymbol))
@@ -219,7 +219,7 @@ std::optional<Refusal> applyMarks(func::FuncOp kernel, ArrayRef<Argument> argume
       loop->setAttr(recomputeAttribute, UnitAttr::get(kernel.getContext()));
     drop(mark);
   }
-  if (isReverse && isLast) {
+  if (isReverse && loadsSaved) {
     if (std::optional<Refusal> refusal = loadSaved(kernel, arguments, saved))
       return refusal;
   } else {

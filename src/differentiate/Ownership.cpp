@@ -233,10 +233,13 @@ bool haveSameRounds(scf::ForOp a, scf::ForOp b) {
 
 class Reasoner {
 public:
-  /// `coordinates`: of one site with Scope::Tiles.
-  Reasoner(SmallVector<Site> given, Scope scope, const Coordinates *coordinates = nullptr)
+  /// `coordinates`: of one site with Scope::Tiles. `axes`: with Scope::BetweenPrograms, the axes of
+  /// the grid by their strides, which are taken to be larger than what is inside a program; empty
+  /// for the order in which authors write strides.
+  Reasoner(SmallVector<Site> given, Scope scope, const Coordinates *coordinates = nullptr,
+           ArrayRef<unsigned> axes = {})
       : scope(scope), allPrograms(scope != Scope::Rounds && scope != Scope::Lanes),
-        coordinates(coordinates), sites(std::move(given)) {
+        coordinates(coordinates), axes(axes), sites(std::move(given)) {
     for (Site &site : sites)
       for (Operation *parent = site.access->getParentOp(); parent; parent = parent->getParentOp()) {
         if (isa<scf::WhileOp>(parent))
@@ -266,6 +269,8 @@ public:
     for (auto [i, digit] : llvm::enumerate(digits)) // before they are sorted: sites count them
       digit.isInAll = llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
+    if (!axes.empty())
+      llvm::stable_sort(digits, [&](const Digit &a, const Digit &b) { return rank(a) < rank(b); });
     if (!placeAll())
       return result;
     auto hasDigit = [&](Atom::Kind kind, unsigned number) {
@@ -284,7 +289,26 @@ public:
 
   ArrayRef<Site> seen() const { return sites; }
 
+  /// The strides of program ids; nothing where a position counts down.
+  std::optional<std::map<unsigned, Size>> programStrides() const {
+    std::map<unsigned, Size> strides;
+    for (const Digit &digit : digits) {
+      if (digit.countsDown)
+        return std::nullopt;
+      if (digit.atom.kind == Atom::ProgramId)
+        strides[digit.atom.number] = digit.stride;
+    }
+    return strides;
+  }
+
 private:
+  /// What stands inside a program, then program ids in the order of `axes`.
+  size_t rank(const Digit &digit) const {
+    return digit.atom.kind == Atom::ProgramId
+               ? 1 + (llvm::find(axes, digit.atom.number) - axes.begin())
+               : 0;
+  }
+
   bool isMoving(const Atom &atom, const Site &site) const {
     if (atom.kind == Atom::Lane)
       return true;
@@ -668,6 +692,10 @@ private:
   bool place(size_t index) {
     const Digit &digit = digits[index];
     if (scope == Scope::BetweenPrograms && !hasProgram) {
+      if (std::optional<Size> masked = boundBefore(index)) { // elsewhere nothing is accessed
+        reach = *masked;
+        isUnknown = false;
+      }
       if (digit.atom.kind != Atom::ProgramId) {
         if (leastOf(digit.stride) < 0) // what is reached is counted upwards
           result.requirements.push_back({digit.stride, Size(), std::nullopt});
@@ -763,6 +791,7 @@ private:
   const Scope scope;
   const bool allPrograms;
   const Coordinates *const coordinates;
+  const ArrayRef<unsigned> axes;
   Ownership result;
   SmallVector<Site> sites;
   Operation *outermost = nullptr;
@@ -862,7 +891,7 @@ Value Ownership::condition(OpBuilder &builder, Location loc,
     require(compare(Predicate::eq,
                     tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), axis),
                     number(32, 1)));
-  for (const Requirement &requirement : requirements) {
+  auto holdsFor = [&](const Requirement &requirement) {
     Value stride = valueOf(requirement.stride, builder, loc, here), suffices;
     if (requirement.reach)
       suffices = compare(Predicate::sge, stride, valueOf(*requirement.reach, builder, loc, here));
@@ -874,8 +903,18 @@ Value Ownership::condition(OpBuilder &builder, Location loc,
       suffices =
           suffices ? arith::OrIOp::create(builder, loc, suffices, bounded).getResult() : bounded;
     }
-    require(suffices);
-  }
+    return suffices;
+  };
+  auto holdForAll = [&](ArrayRef<Requirement> list) {
+    Value hold = number(1, 1);
+    for (const Requirement &requirement : list)
+      hold = arith::AndIOp::create(builder, loc, hold, holdsFor(requirement));
+    return hold;
+  };
+  Value oneHolds = holdForAll(requirements);
+  for (ArrayRef<Requirement> other : alternatives)
+    oneHolds = arith::OrIOp::create(builder, loc, oneHolds, holdForAll(other));
+  require(oneHolds);
   if (!groups.empty())
     require(groupsStandApart(groups, builder, loc, here));
   if (holds)
@@ -890,11 +929,22 @@ std::string Ownership::words(func::FuncOp kernel) const {
   };
   for (unsigned axis : singleAxes)
     add("the grid has one program along axis " + std::to_string(axis));
-  for (const Requirement &requirement : requirements) {
-    std::string least = requirement.bound ? wordsOf(*requirement.bound, kernel) : "";
-    if (requirement.reach)
-      least += (least.empty() ? "" : " or ") + wordsOf(*requirement.reach, kernel);
-    add(wordsOf(requirement.stride, kernel) + " is at least " + least);
+  auto listed = [&](ArrayRef<Requirement> list) {
+    std::string words;
+    for (const Requirement &requirement : list) {
+      std::string least = requirement.bound ? wordsOf(*requirement.bound, kernel) : "";
+      if (requirement.reach)
+        least += (least.empty() ? "" : " or ") + wordsOf(*requirement.reach, kernel);
+      words += (words.empty() ? "" : " and ") + wordsOf(requirement.stride, kernel) +
+               " is at least " + least;
+    }
+    return words;
+  };
+  if (!requirements.empty()) {
+    std::string words = listed(requirements);
+    for (ArrayRef<Requirement> other : alternatives)
+      words += ", or " + listed(other);
+    add((alternatives.empty() ? "" : "either ") + words);
   }
   std::string strides;
   for (const Group &group : groups)
@@ -913,6 +963,50 @@ static bool shareLoop(Operation *a, Operation *b) {
   return false;
 }
 
+/// Of loads of one tensor that may meet in a program: that programs reach elements of their own.
+/// The loads together are looked at first. Otherwise each one by itself: if all reach less than the
+/// strides of the same program ids, counted from the same place, none meets another program's. The
+/// order of these strides is found at run time.
+static Ownership ownershipBetweenPrograms(ArrayRef<Site> sites) {
+  Ownership together = Reasoner(llvm::to_vector(sites), Scope::BetweenPrograms).run();
+  if (sites.size() == 1 || (together.why.empty() && together.isUnconditional()))
+    return together;
+  SmallVector<Ownership, 0> found;
+  if (together.why.empty())
+    found.push_back(together);
+  std::array<unsigned, 3> axes{0, 1, 2};
+  do {
+    Ownership all;
+    std::optional<std::map<unsigned, Size>> strides;
+    for (const Site &site : sites) {
+      Reasoner reasoner({site}, Scope::BetweenPrograms, nullptr, axes);
+      Ownership one = reasoner.run();
+      std::optional<std::map<unsigned, Size>> own = reasoner.programStrides();
+      const bool isFirst = &site == sites.begin();
+      if (isFirst)
+        strides = own;
+      if (!one.why.empty() || !own || own != strides || reasoner.seen()[0].fixed != Size())
+        all.why = "its loads depend on program ids in different ways";
+      all.singleAxes = one.singleAxes;
+      for (const Requirement &requirement : one.requirements)
+        if (!llvm::is_contained(all.requirements, requirement))
+          all.requirements.push_back(requirement);
+    }
+    if (!all.why.empty())
+      continue;
+    if (all.requirements.empty())
+      return all;
+    if (llvm::none_of(
+            found, [&](const Ownership &known) { return known.requirements == all.requirements; }))
+      found.push_back(all);
+  } while (std::next_permutation(axes.begin(), axes.end()));
+  if (found.empty())
+    return together;
+  for (const Ownership &other : ArrayRef(found).drop_front())
+    found.front().alternatives.push_back(other.requirements);
+  return found.front();
+}
+
 SharedOwnership ownershipOf(ArrayRef<tile::LoadOp> loads) {
   SmallVector<Site> sites;
   for (tile::LoadOp load : loads)
@@ -925,11 +1019,13 @@ SharedOwnership ownershipOf(ArrayRef<tile::LoadOp> loads) {
   for (const Site &site : apart.seen())
     sharesRounds.push_back(site.sharesRounds);
   if (mayMeet) {
-    Ownership programs = Reasoner(sites, Scope::BetweenPrograms).run();
+    Ownership programs = ownershipBetweenPrograms(sites);
     Ownership lanes = ownershipOfLanes(loads);
     if (programs.why.empty())
       programs.why = lanes.why;
     programs.requirements.append(lanes.requirements);
+    for (auto &other : programs.alternatives)
+      other.append(lanes.requirements);
     if (!programs.why.empty()) {
       if (loads.size() == 1)
         return shared;

@@ -46,6 +46,9 @@ struct Ownership {
   /// Axes of the grid that the addresses do not depend on: of one program each.
   llvm::SmallVector<unsigned> singleAxes;
   llvm::SmallVector<Requirement> requirements;
+  /// Other lists, each of which does in place of `requirements`: for other orders of the strides of
+  /// program ids, whose order is found at run time.
+  llvm::SmallVector<llvm::SmallVector<Requirement>, 0> alternatives;
   llvm::SmallVector<Group> groups;
   /// That the program's tile has these coordinates, an i1, and the same in words. Of
   /// `ownershipIn`; null and empty otherwise.

@@ -506,18 +506,18 @@ void Transposer::transposePicked(Block &body) {
     if (!refusal)
       eraseDead(*branch.thenBlock());
   };
-  auto transposeAll = [&] {
+  auto transposeAll = [&](bool withOutputs) {
     adjoints.clear();
     lanes.clear();
     residuals.clear();
-    recompute(body);
+    recompute(body, withOutputs);
     transposeBlock(body);
   };
   inStep(0, [&] {
     Value no = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(0));
     tile::StoreOp::create(builder, loc, noteAddress(loc), no, Value());
     isSaving = true;
-    transposeAll();
+    transposeAll(/*withOutputs=*/true);
     isSaving = false;
   });
   if (refusal)
@@ -533,7 +533,7 @@ void Transposer::transposePicked(Block &body) {
     builder.setInsertionPointToStart(branch.thenBlock());
     for (auto &[op, one] : picked)
       alone.push_back(one.load);
-    transposeAll();
+    transposeAll(/*withOutputs=*/false);
     alone.clear();
   });
   if (refusal)

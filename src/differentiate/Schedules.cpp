@@ -943,7 +943,7 @@ void Transposer::divideIntoSteps(Block &body, Operation *marker) {
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(first.thenBlock());
-    recompute(body);
+    recompute(body, /*withOutputs=*/true);
     for (const Saved &each : saved)
       if (!linear.contains(each.of))
         save(each.of, here(each.of));

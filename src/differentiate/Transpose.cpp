@@ -35,6 +35,9 @@ static void forEachValueOf(Operation *op, llvm::function_ref<void(Value)> visit)
         visit(argument);
 }
 
+/// Of writes that a gradient with outputs keeps. Copies have it, too.
+static constexpr llvm::StringLiteral outputAttribute = "tile.output";
+
 std::optional<Refusal> Transposer::run() {
   while (findLinear())
     ;
@@ -45,20 +48,43 @@ std::optional<Refusal> Transposer::run() {
   SmallVector<Operation *> before;
   body.walk<WalkOrder::PreOrder>([&](Operation *op) { before.push_back(op); });
   builder.setInsertionPoint(body.getTerminator());
+  markOutputs();
   transposeKernel(body);
   if (!refusal) {
     SmallVector<Operation *> writes;
-    llvm::copy_if(before, std::back_inserter(writes), isWrite);
+    bool areInFirstStep = savedBytes > 0;
+    llvm::copy_if(before, std::back_inserter(writes), [&](Operation *op) {
+      return isWrite(op) && (areInFirstStep || !op->hasAttr(outputAttribute));
+    });
     strip(before);
     for (Operation *write : writes)
       if (!gone.contains(write))
         write->erase();
+    kernel.walk([](Operation *op) { op->removeAttr(outputAttribute); });
     distributePrograms();
     kernel->setAttr("tile.gradients",
                     builder.getStrArrayAttr(llvm::map_to_vector(
                         notes, [](const std::string &note) { return llvm::StringRef(note); })));
   }
   return refusal;
+}
+
+/// Marks what the kernel writes besides tangents, if it is to write that.
+void Transposer::markOutputs() {
+  if (!kernel->hasAttr("tile.outputs"))
+    return;
+  llvm::BitVector tangents(kernel.getNumArguments());
+  for (const Argument &argument : arguments)
+    if (argument.tangent >= 0)
+      tangents.set(argument.tangent);
+  kernel.walk([&](Operation *op) {
+    std::optional<Access> access = accessOf(op);
+    bool isOfTangent =
+        access && access->stored &&
+        (isLinear(op) || provenance.of(access->address).arguments.anyCommon(tangents));
+    if (isWrite(op) && !isOfTangent)
+      op->setAttr(outputAttribute, builder.getUnitAttr());
+  });
 }
 
 //===--- what is linear ---===//
@@ -394,18 +420,20 @@ Operation *Transposer::copyHere(Operation *op) {
   return builder.clone(*op, residuals);
 }
 
-/// Copies of what a block computes besides tangents, without what it stores.
-void Transposer::recompute(Block &source) {
+/// Copies of what a block computes besides tangents, without what it stores; or with the outputs.
+void Transposer::recompute(Block &source, bool withOutputs) {
   for (Operation &op : source.without_terminator()) {
     if (lastOfKernel && op.getPrevNode() == lastOfKernel)
       break; // what follows was written by schedules
     if (isGiven(&op))
       continue;
-    std::optional<Access> access = accessOf(&op);
-    if ((access && access->stored) || isa<tile::PrintOp>(op))
+    if (isWrite(&op)) {
+      if (withOutputs && op.hasAttr(outputAttribute))
+        copyHere(&op);
       continue;
+    }
     if (!isLinear(&op)) {
-      dropWritesIn(copyHere(&op));
+      dropWritesIn(copyHere(&op), withOutputs);
       continue;
     }
     if (op.getNumRegions() == 0)
@@ -422,7 +450,7 @@ void Transposer::recompute(Block &source) {
     });
     copy->walk<WalkOrder::PreOrder>([&](Operation *each) { inside.push_back(each); });
     strip(inside);
-    dropWritesIn(copy);
+    dropWritesIn(copy, withOutputs);
   }
 }
 
@@ -473,10 +501,10 @@ bool Transposer::isWrite(Operation *op) {
   return (access && access->stored) || isa<tile::PrintOp>(op);
 }
 
-void Transposer::dropWritesIn(Operation *op) {
+void Transposer::dropWritesIn(Operation *op, bool exceptOutputs) {
   SmallVector<Operation *> writes;
   op->walk([&](Operation *inner) {
-    if (inner != op && isWrite(inner))
+    if (inner != op && isWrite(inner) && !(exceptOutputs && inner->hasAttr(outputAttribute)))
       writes.push_back(inner);
   });
   for (Operation *write : writes)

@@ -143,8 +143,9 @@ private:
   /// Whether a schedule chooses what the operation computes; maps a position that wraps around to
   /// one that does not, where addresses are without these.
   bool isGiven(mlir::Operation *op);
-  /// Copies of what a block computes besides tangents, without what it stores.
-  void recompute(mlir::Block &source);
+  /// Copies of what a block computes besides tangents, without what it stores; with the outputs
+  /// that markOutputs has marked where asked for.
+  void recompute(mlir::Block &source, bool withOutputs = false);
 
   //===--- loops ---===//
 
@@ -340,7 +341,8 @@ private:
   void forget(mlir::Operation *op);
   static bool isInCombiner(mlir::Operation *op);
   static bool isWrite(mlir::Operation *op);
-  static void dropWritesIn(mlir::Operation *op);
+  static void dropWritesIn(mlir::Operation *op, bool exceptOutputs = false);
+  void markOutputs();
 
   mutable mlir::func::FuncOp kernel;
   llvm::ArrayRef<Argument> arguments;

@@ -146,7 +146,7 @@ void Function::addParameters(const Arguments &args) {
 }
 
 std::string Derivative::text() const {
-  std::string text = isReverse ? "reverse;" : "";
+  std::string text = isReverse ? hasOutputs ? "outputs, reverse;" : "reverse;" : "";
   for (const Item &item : items)
     text += std::to_string(item.parameter) + "=" + item.tangent + (item.isInput ? ":wrt" : "") +
             (item.isOutput ? ":out" : "") + (item.isPartial ? ":partial" : "") +

@@ -45,7 +45,8 @@ struct Derivative {
     bool isSaved = false, isStep = false;
   };
   std::vector<Item> items;
-  bool isReverse = false; ///< gradients, from those of the outputs to those of the inputs
+  bool isReverse = false;  ///< gradients, from those of the outputs to those of the inputs
+  bool hasOutputs = false; ///< of gradients: everything that the function writes is written, too
 
   /// With partial sums, the parameters behind the tangents: the length of each row, then the
   /// numbers of programs along the three axes.

@@ -195,7 +195,7 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
     names.push_back(param.name.str());
   llvm::SmallVector<mlir::Attribute> derivatives;
   for (const Derivative &derivative : kernel.derivatives) {
-    llvm::SmallVector<int64_t> links{derivative.isReverse};
+    llvm::SmallVector<int64_t> links{derivative.isReverse + 2 * derivative.hasOutputs};
     llvm::SmallVector<unsigned> partial; // arguments
     for (const Derivative::Item &item : derivative.items) {
       const ParamSpec &spec = params[names.size()];

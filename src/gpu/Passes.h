@@ -20,6 +20,10 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 /// reductions before them, as far as registers allow.
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Writes sums of a gradient kernel so that they need fewer exchanges between threads, and sums
+/// that do not need each other as one `tile.reduce` (ShareExchanges.cpp).
+void shareExchanges(mlir::func::FuncOp kernel);
+
 /// Values that are computed of narrower tensors are computed again behind reductions
 /// (KeepNarrow.cpp).
 void keepNarrow(mlir::func::FuncOp kernel, const GpuOptions &options);

@@ -245,9 +245,11 @@ void nrd_function_set_must_use_result(nrd_function *function, const char *hint) 
 }
 NRD_CATCH
 
-/// Adds the parameters of a derivative.
+/// Adds the parameters of a derivative. hasOutputs: of gradients, which the function writes beside
+/// its outputs.
 static nrd_error *setDerivative(const char *caller, nrd_function *function,
-                                llvm::ArrayRef<nrd_tangent> tangents, bool isReverse) {
+                                llvm::ArrayRef<nrd_tangent> tangents, bool isReverse,
+                                bool hasOutputs = false) {
   FunctionRecord &record = *function->record;
   auto refuse = [&](auto def, const auto &...texts) {
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", def, std::string_view(texts)...));
@@ -262,6 +264,7 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
                           std::string_view("one with NRD_TANGENT_PARTIAL")));
   frontend::Derivative derivative;
   derivative.isReverse = isReverse;
+  derivative.hasOutputs = hasOutputs;
   std::vector<ParamRule> rules = record.rules;
   auto indexOf = [&](const std::string &name) {
     return size_t(llvm::find_if(rules, [&](const ParamRule &rule) { return rule.name == name; }) -
@@ -373,6 +376,16 @@ nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent 
   NRD_NEEDS_ARRAY(gradients, count);
   Working working;
   return setDerivative(__func__, function, {gradients, count}, /*isReverse=*/true);
+}
+NRD_CATCH_ERROR
+
+nrd_error *nrd_function_set_outputs_and_gradients(nrd_function *function,
+                                                  const nrd_tangent *gradients, size_t count) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ARRAY(gradients, count);
+  Working working;
+  return setDerivative(__func__, function, {gradients, count}, /*isReverse=*/true,
+                       /*hasOutputs=*/true);
 }
 NRD_CATCH_ERROR
 

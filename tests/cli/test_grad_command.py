@@ -56,6 +56,13 @@ def test_partial_sums():
           "`output_ptr`", *ADD, *SIGNATURE, "--partial", "output_ptr")
 
 
+def test_outputs():
+    for more, written in (((), False), (("--outputs", ), True)):
+        params = json.loads(nereid(*ADD, *SIGNATURE, *more, "--emit", "meta").stdout)["params"]
+        assert [(param["name"], param["written"]) for param in params[:3]] == [("x_ptr", False), ("y_ptr", False), ("output_ptr", written)]
+    fails(2, "error: option `--mode` expects `reverse` beside --outputs, found `forward`", *ADD, *SIGNATURE, "--mode", "forward", "--outputs")
+
+
 def test_forward_mode():
     result = nereid(*ADD, "--mode", "forward", *SIGNATURE, "--emit", "tile")
     assert result.returncode == 0, result.stderr

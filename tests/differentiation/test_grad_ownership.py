@@ -320,3 +320,49 @@ def test_narrow_gradients_are_summed_in_fp32():
 
 def test_what_explain_says_of_known_kernels():
     assert explain_texts.texts() == explain_texts.FILE.read_text(), "python tests/differentiation/explain_texts.py rewrites the file"
+
+
+@nereid.jit
+def twice(x, y, width, s0, s1, t0, t1, OFFSET: tl.constexpr, BLOCK: tl.constexpr, SWAPPED: tl.constexpr):
+    """A piece of a tensor is read in two loops of other blocks, at strides of two axes of the grid."""
+    a, b = tl.program_id(0), tl.program_id(1)
+    total = tl.zeros((), tl.float64)
+    for start in range(0, width, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.sin(tl.load(x + a * s0 + b * s1 + i, mask=i < width, other=0.0)))
+    for start in range(0, width, 2 * BLOCK):
+        i = start + tl.arange(0, 2 * BLOCK)
+        if SWAPPED:
+            v = tl.load(x + a * t0 + b * t1 + i, mask=i < width, other=0.0)
+        else:
+            v = tl.load(x + a * s0 + b * s1 + OFFSET + i, mask=i < width, other=0.0)
+        total += tl.sum(tl.exp(v))
+    tl.store(y + a * tl.num_programs(1) + b, total)
+
+
+@pytest.mark.parametrize("s0,s1,t0,t1,offset,swapped,owned", [
+    (30, 10, 0, 0, 0, False, True),
+    (10, 20, 0, 0, 0, False, True),  # the strides in the other order
+    (9, 20, 0, 0, 0, False, False),  # pieces overlap
+    (30, 9, 0, 0, 0, False, False),
+    (20, 10, 0, 0, 0, False, False),  # planes overlap
+    (10, 19, 0, 0, 0, False, False),
+    (30, 10, 0, 0, 10, False, False),  # the next program's piece
+    (30, 10, 10, 20, 0, True, False),  # of other programs
+    (30, 10, 36, 12, 0, True, False),
+])
+def test_loads_by_themselves(s0, s1, t0, t1, offset, swapped, owned):
+    """Where the order of strides is known at run time alone: owned where all loads stay in their program's piece."""
+    a, b, width = 2, 2 if s1 > s0 else 3, 10
+    arguments = dict(x=jvp_check.random(130), y=zeros(a, b), width=width, s0=s0, s1=s1, t0=t0, t1=t1)
+    grad_check.check(twice, (a, b), arguments, ("x", ), ("y", ), OFFSET=offset, BLOCK=4, SWAPPED=swapped)
+    if not owned:
+        return
+    # Nothing lies between the pieces, so an owned gradient is written whole.
+    gradient = nereid.grad(twice, "x", "y")
+    x, dy = jvp_check.random(a * b * width), torch.ones(a, b, dtype=torch.float64)
+    for _ in range(5):
+        dx = torch.empty_like(x)
+        gradient.backward[(a, b)](**arguments | dict(x=x), dx=dx, dy=dy, OFFSET=offset, BLOCK=4, SWAPPED=swapped)
+    assert frozenset({"dx"}) in gradient.backward._whole._known.values(), gradient.explain()
+    torch.testing.assert_close(dx, torch.cos(x) + torch.exp(x))

@@ -428,6 +428,9 @@ private:
       size_t count = choices.below(3);
       if (choices.oneIn(2))
         return look(nrd_function_set_gradients(of, tangents, count), "nrd_function_set_gradients");
+      if (choices.oneIn(2))
+        return look(nrd_function_set_outputs_and_gradients(of, tangents, count),
+                    "nrd_function_set_outputs_and_gradients");
       return look(nrd_function_set_tangents(of, tangents, count), "nrd_function_set_tangents");
     }
     case 0:

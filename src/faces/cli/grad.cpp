@@ -79,9 +79,11 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
       diagnostics.report(diag::CliMissingArgument, {}, command.name, name);
   if (!parsed.has("--signature"))
     diagnostics.report(diag::CliMissingSignature, {}, command.name);
+  bool isReverse = mode == "reverse";
+  if (!isReverse && parsed.has("--outputs")) // which a forward derivative always writes
+    diagnostics.report(diag::BadOptionValue, {}, "--mode", "`reverse` beside --outputs", mode);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
-  bool isReverse = mode == "reverse";
   Selection selection;
   OptionsHandle options;
   if (int status = select(parsed, DefaultTarget::OfLaunches, selection, options))
@@ -94,8 +96,10 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
                            out = splitSignature(parsed.get("--out")),
                            partial = splitSignature(parsed.get("--partial", ""));
   std::vector<nrd_tangent> tangents = tangentsOf(wrt, out, partial);
-  if (nrd_error *error = (isReverse ? nrd_function_set_gradients : nrd_function_set_tangents)(
-          function, tangents.data(), tangents.size()))
+  auto set = !isReverse                ? nrd_function_set_tangents
+             : parsed.has("--outputs") ? nrd_function_set_outputs_and_gradients
+                                       : nrd_function_set_gradients;
+  if (nrd_error *error = set(function, tangents.data(), tangents.size()))
     return failed(error);
   std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
   if (signature.size() == own)

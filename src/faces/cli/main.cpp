@@ -101,6 +101,7 @@ static const Option gradOptions[] = {
      "inputs whose gradients are given as partial sums, a row for each launched program: "
      "parameters, "
      "with commas"},
+    {"--outputs", "", "the gradient's code also writes everything that the kernel writes"},
     {"--mode", "MODE",
      "reverse (default): gradients of inputs from those of outputs; forward: tangents of outputs "
      "from those of inputs",

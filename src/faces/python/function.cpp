@@ -31,7 +31,8 @@ static void readMarks(PyObject *owner, nrd_function *function) {
 }
 
 /// What a derivative has as further parameters: `_derivatives`, for each derivative its tangents,
-/// (parameter, name, roles) each, and whether they are gradients. False with an exception set.
+/// (parameter, name, roles) each, whether they are gradients, and whether it writes the outputs,
+/// too. False with an exception set.
 static bool readDerivatives(PyObject *owner, nrd_function *function) {
   Ref derivatives = attribute(owner, "_derivatives");
   PyErr_Clear();
@@ -39,9 +40,9 @@ static bool readDerivatives(PyObject *owner, nrd_function *function) {
     return true;
   for (Py_ssize_t k = 0; k < PyTuple_Size(derivatives.get()); ++k) {
     PyObject *tangents = nullptr;
-    int isReverse = 0;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(derivatives.get(), k), "O!p", &PyTuple_Type, &tangents,
-                          &isReverse))
+    int isReverse = 0, hasOutputs = 0;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(derivatives.get(), k), "O!pp", &PyTuple_Type, &tangents,
+                          &isReverse, &hasOutputs))
       return false;
     std::vector<nrd_tangent> items;
     for (Py_ssize_t i = 0; i < PyTuple_Size(tangents); ++i) {
@@ -50,8 +51,10 @@ static bool readDerivatives(PyObject *owner, nrd_function *function) {
                             &item.roles))
         return false;
     }
-    nrd_error *error = (isReverse ? nrd_function_set_gradients : nrd_function_set_tangents)(
-        function, items.data(), items.size());
+    auto set = hasOutputs  ? nrd_function_set_outputs_and_gradients
+               : isReverse ? nrd_function_set_gradients
+                           : nrd_function_set_tangents;
+    nrd_error *error = set(function, items.data(), items.size());
     if (error) {
       raise(error);
       return false;

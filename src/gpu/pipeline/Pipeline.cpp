@@ -109,6 +109,12 @@ constexpr Step steps[] = {
        issueLoads(state.kernel, state.options);
        return llvm::Error::success();
      }},
+    // Behind what moves loads, which it does not move.
+    {"share-exchanges", "write sums of gradient kernels so that they share exchanges",
+     [](State &state) -> llvm::Error {
+       shareExchanges(state.kernel);
+       return llvm::Error::success();
+     }},
     // Behind what moves loads: it looks at what is alive across a reduction.
     {"keep-narrow", "compute values of 16 bits and fewer again in place of keeping them as fp32",
      [](State &state) -> llvm::Error {
@@ -281,6 +287,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.splitProducts = splitProducts;
     options.multicast = multicast;
     options.persistentRows = persistentRows;
+    options.keepsNarrow = keepsNarrow;
     options.verify = true;
     return options;
   }
@@ -324,6 +331,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(PersistentRows::Never, "never", "none"),
                        clEnumValN(PersistentRows::Wide, "wide", "those of wide 16-bit rows"),
                        clEnumValN(PersistentRows::Always, "always", "all that can"))};
+  Pass::Option<bool> keepsNarrow{
+      *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
+      llvm::cl::init(true)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

@@ -8,6 +8,10 @@
 // operations are the same, and so are all results. Neither exponentials nor programs of one block
 // gain (docs/notes/performance.md). NEREID_KEEP_NARROW turns it on.
 //
+// In a gradient kernel, which keeps the gradients of its outputs across the reductions of its
+// forward values, conversions of what was loaded are repeated where only one block would fit, and
+// nothing else is.
+//
 // Common subexpressions would be merged again by LLVM and by the assembler, therefore the load's
 // result passes through `ngpu.renew`.
 #include "gpu/Passes.h"
@@ -28,10 +32,12 @@ namespace {
 /// Registers of a thread from which on fewer are worth computing again: with less than 48 for rows
 /// and some beside them, four blocks of 8 warps fit on a multiprocessor.
 constexpr int64_t kFewRegisters = 48;
+/// Registers of a thread beside what it keeps.
+constexpr int64_t kFurtherRegisters = 16;
 /// Registers that a value must save.
 constexpr int64_t kLeastSaved = 8;
-/// Operations that compute an element again.
-constexpr size_t kMostOperations = 10;
+/// Operations that compute an element again at most.
+constexpr size_t kMostAsked = 10, kMostInGradients = 1;
 
 /// Is this worth computing twice?
 bool isCheap(Operation *op) {
@@ -45,7 +51,8 @@ bool isCheap(Operation *op) {
          isa<math::AbsFOp, math::FmaOp>(op);
 }
 
-bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operation *> &ops) {
+bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operation *> &ops,
+             size_t most) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
@@ -67,10 +74,10 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
       !isCheap(op))
     return false;
   for (Value operand : op->getOperands())
-    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops))
+    if (isa<RankedTensorType>(operand.getType()) && !collect(operand, loads, ops, most))
       return false;
   ops.insert(op);
-  return ops.size() <= kMostOperations;
+  return ops.size() <= most;
 }
 
 /// The results of loads of which `value`, a tensor in tile IR, can be computed again element by
@@ -78,8 +85,8 @@ bool collect(Value value, llvm::SetVector<Value> &loads, llvm::SetVector<Operati
 /// which do that in the order of the program. False where the loads take as many words as `value`
 /// or more, or where the computation is long.
 bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
-                        llvm::SetVector<Operation *> &ops) {
-  if (!collect(value, loads, ops) || loads.empty())
+                        llvm::SetVector<Operation *> &ops, size_t most) {
+  if (!collect(value, loads, ops, most) || loads.empty())
     return false;
   int64_t words = 0;
   for (Value load : loads)
@@ -88,7 +95,7 @@ bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
 }
 
 /// Computes `value` again behind `reduction`, for what uses it there.
-void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &number) {
+void computeAgain(Value value, Operation *reduction, int64_t threads, size_t most, int32_t &number) {
   Block *block = reduction->getBlock();
   auto isBehind = [&](Operation *user) {
     Operation *ancestor = block->findAncestorOpInBlock(*user);
@@ -103,7 +110,7 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
     }
   llvm::SetVector<Value> loads;
   llvm::SetVector<Operation *> ops;
-  if (!first || !computedOfNarrower(value, loads, ops))
+  if (!first || !computedOfNarrower(value, loads, ops, most))
     return;
   int64_t saved = wordsOf(value.getType());
   for (Value load : loads)
@@ -129,7 +136,16 @@ void computeAgain(Value value, Operation *reduction, int64_t threads, int32_t &n
 
 void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
   int64_t threads = int64_t(options.numWarps) * options.machine.lanes;
-  if (!options.keepsNarrow || options.numBlocks == 1 || wordsKept(kernel) < kFewRegisters * threads)
+  int64_t kept = wordsKept(kernel);
+  size_t most = kMostAsked;
+  if (!options.keepsNarrow || options.numBlocks == 1) {
+    // Where a second block fits anyhow, the repeated conversions take longer than is gained.
+    bool fitsTwice = 2 * (kept + kFurtherRegisters * threads) <= int64_t(options.machine.registers);
+    if (!kernel->hasAttr("tile.gradients") || fitsTwice)
+      return;
+    most = kMostInGradients;
+  }
+  if (kept < kFewRegisters * threads)
     return;
   SmallVector<Operation *> reductions;
   kernel.walk([&](Operation *op) {
@@ -147,7 +163,7 @@ void keepNarrow(func::FuncOp kernel, const GpuOptions &options) {
     }
     // What is computed last first: then nothing of which it is computed is needed itself.
     for (Value value : llvm::reverse(before))
-      computeAgain(value, reduction, threads, number);
+      computeAgain(value, reduction, threads, most, number);
   }
 }
 

@@ -260,6 +260,12 @@ public:
     out["maxnreg"] = options.maxRegisters ? llvm::json::Value(options.maxRegisters) : nullptr;
     out["shared"] = info.sharedBytes;
     out["registers"] = info.registers;
+    if (auto multiprocessor = explain::multiprocessorOf(info.arch);
+        multiprocessor && info.registers)
+      out["resident_blocks"] =
+          explain::occupancyOf(*multiprocessor, {int(info.numWarps) * 32, int(info.registers),
+                                                 int(info.sharedBytes)})
+              .blocks;
     out["global_scratch_size"] = info.globalScratchBytes;
     out["global_scratch_align"] = info.globalScratchAlign;
     out["tensor_maps"] = int64_t(info.tensorMaps.size());

@@ -538,3 +538,21 @@ expr("gradients", ONLINE, "constantOf(builder, loc, base.getType(), 1.0 / factor
 NARROW = "src/gpu/schedule/KeepNarrow.cpp"
 expr("cuda", NARROW, "return ancestor && ancestor != reduction && reduction->isBeforeInBlock(ancestor);", "reduction->isBeforeInBlock(ancestor)", "true", "values are computed again behind their uses")
 expr("cuda", "src/gpu/emit/Elementwise.cpp", "out.push_back(b.CreateExtractElement(all, uint64_t(i)));", "uint64_t(i)", "uint64_t(0)", "all elements of a renewed word are the first")
+
+TRANSPOSE = "src/differentiate/Transpose.cpp"
+expr("gradients", TRANSPOSE, "|| !op->hasAttr(outputAttribute));", "!op->hasAttr(outputAttribute)", "true", "outputs are not written beside gradients")
+expr("gradients", TRANSPOSE, "isWrite(op) && (areInFirstStep ||", "areInFirstStep", "false", "both steps write outputs, and the question how much is saved")
+expr("gradients", TRANSPOSE, "(isLinear(op) || provenance.of(access->address).arguments.anyCommon(tangents));", "provenance.of(access->address).arguments.anyCommon(tangents)", "false",
+     "zeros are stored to gradients of outputs")
+expr("gradients", TRANSPOSE, "dropWritesIn(copyHere(&op), withOutputs);", "withOutputs", "false", "outputs that are stored in branches are lost")
+expr("gradients", "src/differentiate/PickedElements.cpp", "transposeAll(/*withOutputs=*/true);", "/*withOutputs=*/true", "false", "a loss beside whose gradient labels are picked is not written")
+expr("gradients", SCHEDULES, "recompute(body, /*withOutputs=*/true);", "/*withOutputs=*/true", "false", "outputs are not written beside schedules of two steps")
+expr("gradients", "src/differentiate/Differentiate.cpp", "!kernel->hasAttr(\"tile.outputs\"))", "!kernel->hasAttr(\"tile.outputs\")", "true", "a gradient with outputs loads what it should have saved")
+
+expr("gradients", OWNERSHIP, "|| own != strides ||", "own != strides", "false", "loads of other programs' pieces are taken for a program's own")
+expr("gradients", OWNERSHIP, "|| reasoner.seen()[0].fixed != Size())", "reasoner.seen()[0].fixed != Size()", "false",
+     "loads at a distance are taken for a program's own")
+expr("gradients", OWNERSHIP, "for (ArrayRef<Requirement> other : alternatives)\n    oneHolds = arith::OrIOp::create(builder, loc, oneHolds, holdForAll(other));", "oneHolds, holdForAll(other)", "oneHolds, number(1, 1)",
+     "one order of strides need not hold")
+expr("gradients", OWNERSHIP, "if (std::optional<Size> masked = boundBefore(index)) {", "boundBefore(index)", "std::optional<Size>(constant(1))", "what is inside a program reaches one element")
+

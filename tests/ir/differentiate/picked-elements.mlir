@@ -90,3 +90,43 @@ func.func @one_launch(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt, tile
   tile.store %r, %loss : !tile.ptr<f32>, f32
   return
 }
+
+// -----
+
+// With outputs the first of two steps stores them, the second does not.
+// CHECK-LABEL: func.func @with_outputs
+// CHECK-NOT:     tile.store
+// CHECK:         arith.cmpi eq, %arg6, %c0_i32
+// CHECK:         scf.if
+// CHECK:           tile.store %[[Y:.*]], %{{.*}} : !tile.ptr<f32>, f32
+// CHECK:         arith.cmpi eq, %arg6, %c1_i32
+// CHECK:         scf.if
+// CHECK-NOT:       tile.store %{{.*}} : !tile.ptr<f32>, f32
+// CHECK:         return
+func.func @with_outputs(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt, tile.name = "x"}, %labels: !tile.ptr<i32>,
+                        %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %dx: !tile.ptr<f32>,
+                        %dy: !tile.ptr<f32>, %saved: !tile.ptr<i8> {tile.saved},
+                        %step: i32 {tile.step}) attributes {tile.kernel, tile.reverse, tile.outputs} {
+  %row = tile.program_id 0
+  %width = arith.constant 8 : i32
+  %i = tile.range 0 to 8 : tensor<8xi32>
+  %begin = arith.muli %row, %width : i32
+  %base = tile.addptr %x, %begin : !tile.ptr<f32>, i32
+  %bases = tile.splat %base : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %p = tile.addptr %bases, %i : tensor<8x!tile.ptr<f32>>, tensor<8xi32>
+  %values = tile.load %p : tensor<8x!tile.ptr<f32>> -> tensor<8xf32>
+  %squares = arith.mulf %values, %values : tensor<8xf32>
+  %sum = tile.reduce(%squares) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<8xf32>) -> f32
+  %q = tile.addptr %labels, %row : !tile.ptr<i32>, i32
+  %label = tile.load %q : !tile.ptr<i32> -> i32
+  %at = tile.addptr %base, %label : !tile.ptr<f32>, i32
+  %element = tile.load %at : !tile.ptr<f32> -> f32
+  %loss = arith.subf %sum, %element : f32
+  %r = tile.addptr %y, %row : !tile.ptr<f32>, i32
+  tile.store %r, %loss : !tile.ptr<f32>, f32
+  return
+}

@@ -263,3 +263,27 @@ func.func @partial(%x: !tile.ptr<f32>, %w: !tile.ptr<f32> {tile.tangent = 3 : i6
   tile.store %q, %r : !tile.ptr<f32>, f32
   return
 }
+
+// -----
+
+// With outputs the kernel stores what it stored, once, but no tangents.
+// CHECK-LABEL: func.func @outputs
+// CHECK-NOT:     tile.output
+// CHECK-NOT:     tile.store
+// CHECK:         %[[Y:.*]] = arith.mulf
+// CHECK:         tile.store %arg1, %[[Y]]
+// CHECK:         tile.store %arg4, %c7_i32
+// CHECK-NOT:     tile.store %arg1
+// CHECK:         tile.store %arg2
+// CHECK-NOT:     tile.store
+// CHECK:         return
+func.func @outputs(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
+                   %y: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.out}, %dx: !tile.ptr<f32>,
+                   %dy: !tile.ptr<f32>, %count: !tile.ptr<i32>) attributes {tile.kernel, tile.reverse, tile.outputs} {
+  %v = tile.load %x : !tile.ptr<f32> -> f32
+  %w = arith.mulf %v, %v : f32
+  tile.store %y, %w : !tile.ptr<f32>, f32
+  %seven = arith.constant 7 : i32
+  tile.store %count, %seven : !tile.ptr<i32>, i32
+  return
+}

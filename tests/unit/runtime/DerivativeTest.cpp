@@ -76,6 +76,18 @@ TEST_F(DerivativeTest, Gradient) {
   EXPECT_NEAR(ofFactor[0], sum, 1e-2);
 }
 
+TEST_F(DerivativeTest, OutputsAndGradient) {
+  Function both = derivatives.outputsAndGradient("scaled", {"x"}, {"y"});
+  both.launch({4}, x, y, 2.0f, count, 32, dx, dy);
+  for (int i = 0; i < count; ++i) {
+    EXPECT_NEAR(y[i], 2 * std::exp(x[i]), 1e-4);
+    EXPECT_NEAR(dx[i], 2 * std::exp(x[i]) * dy[i], 1e-4);
+  }
+  EXPECT_EQ(textOf(derivatives.tryOutputsAndGradient("weighted", {"x", "w"}, {"y"}, {"y"})),
+            "error: argument `gradients->roles` of `nrd_function_set_outputs_and_gradients`: "
+            "expected partial sums only of gradients of inputs, found NRD_TANGENT_PARTIAL of `y`");
+}
+
 TEST_F(DerivativeTest, PartialSums) {
   Function gradient = derivatives.gradient("weighted", {"x", "w"}, {"y"}, {"w"});
   ASSERT_EQ(gradient.paramCount(), 12u);
