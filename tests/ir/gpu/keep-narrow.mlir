@@ -72,7 +72,7 @@ func.func @kept(%p: tensor<16384x!tile.ptr<bf16>>, %q: tensor<16384x!tile.ptr<f3
 }
 
 // Without being asked for, a gradient kernel repeats conversions alone, and only where one block would fit beside what is kept; other kernels nothing.
-// FEW-LABEL:      func.func @wide_gradient
+// OFF-LABEL:      func.func @wide_gradient
 // GRADIENT-NOT:   ngpu.renew
 // GRADIENT-LABEL: func.func @wide_gradient
 // GRADIENT:         %[[DY:.*]] = tile.load %arg1
