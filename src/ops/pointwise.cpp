@@ -640,7 +640,10 @@ OpsReason Pointwise::launchStrided(Call &call) {
   for (int i = 0; i < operands; ++i) {
     if (rows[i] < 0)
       continue;
-    bool unit = call.strides[rows[i]][0] == 1;
+    int64_t last = call.strides[rows[i]][0];
+    bool unit = last == 1;
+    if (!plan.is_cuda && (last == -1 || (last > 0 && last <= OPS_LARGEST_STRIDE)))
+      key.steps |= uint64_t(last == -1 ? OPS_REVERSED : last) << (4 * i);
     if (unit)
       key.mask |= uint16_t(1 << i);
     if (tiled && !unit && call.strides[rows[i]][1] == 1)
