@@ -541,6 +541,18 @@ OpsReason Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   return OPS_OURS;
 }
 
+/// For CPUs: whether the innermost dimension has 2 to 4 elements, and those of the one before it are
+/// as far apart as whole registers move (or one element): lanes then run along the latter. `count`:
+/// of operands that are tensors.
+bool Pointwise::isInterleaved(const Call &call, int count) {
+  if (call.rank < 2 || call.sizes[0] > OPS_LARGEST_STRIDE || call.sizes[1] < 16)
+    return false;
+  for (int row = 0; row < count; ++row)
+    if (int64_t stride = call.strides[row][1]; stride < -1 || stride > OPS_LARGEST_STRIDE)
+      return false;
+  return true;
+}
+
 OpsReason Pointwise::launchStrided(Call &call) {
   int rank = call.rank, outputs = plan.output_count;
   int64_t elements = 1;
@@ -586,6 +598,14 @@ OpsReason Pointwise::launchStrided(Call &call) {
       swapInto(call.strides[row]);
   }
 
+  bool interleaved = !plan.is_cuda && isInterleaved(call, count);
+  if (interleaved) {
+    transposed = false;
+    std::swap(call.sizes[0], call.sizes[1]);
+    for (int row = 0; row < count; ++row)
+      std::swap(call.strides[row][0], call.strides[row][1]);
+  }
+
   OpsKey &key = call.key;
   Launch launch(call.device);
   uint16_t block = blockFor(plan.is_cuda, elements);
@@ -597,7 +617,7 @@ OpsReason Pointwise::launchStrided(Call &call) {
     wide |= reach > largest - 2 * 4096;
   }
   int64_t columns = 0, tileRows = 0, programs = 0;
-  bool tiled = rank > 1 && (transposed || call.sizes[0] >= 16);
+  bool tiled = rank > 1 && (transposed || !plan.is_cuda || call.sizes[0] >= 16);
   if (tiled) {
     int64_t full = plan.is_cuda ? 1024 : 4096;
     if (transposed) {
@@ -612,8 +632,10 @@ OpsReason Pointwise::launchStrided(Call &call) {
         columns = powerOfTwo(call.sizes[0], full / row);
       }
     } else {
-      columns = std::max<int64_t>(64, powerOfTwo(call.sizes[0], full));
+      columns = std::max<int64_t>(plan.is_cuda ? 64 : 4, powerOfTwo(call.sizes[0], full));
       tileRows = full / columns;
+      if (interleaved)
+        tileRows = std::min(tileRows, powerOfTwo(call.sizes[1], 4));
     }
     programs = ((call.sizes[0] + columns - 1) / columns) *
                ((call.sizes[1] + tileRows - 1) / tileRows) *

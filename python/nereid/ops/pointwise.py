@@ -187,8 +187,8 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
     block = 4096 if on_cpu else 1024
     kind, sizes, strides, tile = layout(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors], len(outs), block)
-    if on_cpu and kind == "tiled" and len(sizes) > 1:
-        sizes, strides, tile = _interleaved(sizes, strides, tile, block)
+    if on_cpu and len(sizes) > 1:
+        kind, sizes, strides, tile = _rows_on_cpu(kind, sizes, strides, tile, block)
     numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
     constants = rule.constants(common)
@@ -237,18 +237,25 @@ def layout(shape, strides, outputs, block):
     return "strided", sizes, strides, None
 
 
-def _interleaved(sizes, strides, tile, block):
-    """What `layout` gave, for CPUs: where the last dimension has 2 to 4 elements and an operand is contiguous along the one before it, the latter comes last, so that registers hold its
-    elements: of a pixel shuffle, or of pixels with few channels."""
-    if sizes[-1] not in _STEPS or sizes[-2] < 16 or not any(operand[-2] == 1 for operand in strides) or any(operand[-2] not in (0, *_STEPS) for operand in strides):
-        return sizes, strides, tile
+def _rows_on_cpu(kind, sizes, strides, tile, block):
+    """What `layout` gave for several dimensions, on CPUs, where a division takes longer than the elements of a short row.
+
+    Where the last dimension has 2 to 4 elements, and those of the one before it are as far apart as whole registers move, the latter comes last, so that registers hold its elements: of a
+    pixel shuffle, of pixels with few channels, of complex numbers. Other rows are computed one after the other, as short as they are.
+    """
+    if sizes[-1] > max(_STEPS) or sizes[-2] < 16 or any(operand[-2] not in (0, *_STEPS) for operand in strides):
+        if kind == "strided" or _transposed(strides, len(sizes)) is None:
+            tile = _rows_and_columns(sizes, block, 4)
+        if _tiles(sizes, tile) <= _LIMIT:
+            kind = "tiled"
+        return kind, sizes, strides, tile
 
     def exchanged(items):
         return (*items[:-2], items[-1], items[-2])
 
     sizes = exchanged(sizes)
-    rows, columns = _rows_and_columns(sizes, block)
-    return sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
+    rows, columns = _rows_and_columns(sizes, block, 4)
+    return "tiled", sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
 
 
 def _across(sizes, block):
@@ -261,9 +268,9 @@ def _across(sizes, block):
     return rows, min(1024 // rows, 1 << (sizes[-1] - 1).bit_length())
 
 
-def _rows_and_columns(sizes, block):
-    """The tile of a program that computes rows."""
-    columns = min(max(64, 1 << (sizes[-1] - 1).bit_length()), block)
+def _rows_and_columns(sizes, block, fewest=64):
+    """The tile of a program that computes rows, with so many columns at least."""
+    columns = min(max(fewest, 1 << (sizes[-1] - 1).bit_length()), block)
     return block // columns, columns
 
 
