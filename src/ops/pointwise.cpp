@@ -541,9 +541,9 @@ OpsReason Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   return OPS_OURS;
 }
 
-/// For CPUs: whether the innermost dimension has 2 to 4 elements, and those of the one before it are
-/// as far apart as whole registers move (or one element): lanes then run along the latter. `count`:
-/// of operands that are tensors.
+/// For CPUs: whether the innermost dimension has 2 to 4 elements, and those of the one before it
+/// are as far apart as whole registers move (or one element): lanes then run along the latter.
+/// `count`: of operands that are tensors.
 bool Pointwise::isInterleaved(const Call &call, int count) {
   if (call.rank < 2 || call.sizes[0] > OPS_LARGEST_STRIDE || call.sizes[1] < 16)
     return false;

@@ -4,7 +4,7 @@
 // so a left operand, and the transpose of a right one, are read where they are.
 //
 // C is in rows: two accumulators side by side and two rows of four elements are exchanged by two
-// shuffles, before and after all of K.
+// shuffles after all of K.
 #include "targets/cpu/dot/Blocks.h"
 #include "targets/cpu/dot/DotBuilder.h"
 
@@ -18,7 +18,8 @@ using namespace mlir;
 class BlockEmitter : DotBuilder {
 public:
   BlockEmitter(OpBuilder &b, Location loc, const DotBlocking &plan, const DotOperands &operands)
-      : DotBuilder(b, loc, plan, operands), accumulator(accumulatorType(b.getContext(), *plan.unit)), word(b.getI64Type()) {
+      : DotBuilder(b, loc, plan, operands),
+        accumulator(accumulatorType(b.getContext(), *plan.unit)), word(b.getI64Type()) {
     Type storage = storageType(b.getContext(), *plan.unit);
     operand = VectorType::get({128 / storage.getIntOrFloatBitWidth()}, storage);
   }
@@ -85,9 +86,9 @@ private:
       }
     };
 
-    Sums sums = initial(c, size);
+    Sums sums(size.rowPairs() * size.columnPairs(), zero(4));
     sumOverK(sums, steps);
-    storeAll(sums, c, size);
+    asFresh([&](bool isFresh) { storeAll(sums, c, size, isFresh); });
   }
 
   /// The groups of two rows or columns; of a single one twice the same, and half of the product is
@@ -106,69 +107,30 @@ private:
     return LLVM::BitcastOp::create(b, loc, operand, pair);
   }
 
-  Sums initial(Value c, Size size) {
-    return initialSums([&](bool zeros) {
-      Sums sums;
-      for (int64_t pair = 0; pair < size.rowPairs(); ++pair) {
-        if (zeros)
-          sums.append(size.columnPairs(), zero(4));
-        else
-          fetchRows(at(c, accumulator, 2 * pair * operands.cRowStride), size,
-                    2 * pair + 1 < size.rows, sums);
-      }
-      return sums;
-    });
-  }
-
-  // The pieces of a row of C: four columns (two accumulators), then what is left of them.
-  template <typename Body> void forPieces(Size size, Body body) {
-    for (int64_t column = 0; column < size.columns; column += 4)
-      body(column, std::min<int64_t>(4, size.columns - column));
-  }
-
-  void fetchRows(Value row, Size size, bool hasBoth, Sums &sums) {
-    forPieces(size, [&](int64_t column, int64_t width) {
-      Value above = fetch(row, column, width);
-      Value below = hasBoth ? fetch(row, column + operands.cRowStride, width) : zero(4);
-      sums.push_back(mixed(above, below, {0, 1, 4, 5}));
-      if (width > 2)
-        sums.push_back(mixed(above, below, {2, 3, 6, 7}));
-    });
-  }
-
-  void storeAll(llvm::ArrayRef<Value> sums, Value c, Size size) {
-    for (int64_t pair = 0; pair < size.rowPairs(); ++pair) {
-      Value row = at(c, accumulator, 2 * pair * operands.cRowStride);
-      forPieces(size, [&](int64_t column, int64_t width) {
-        Value left = sums[pair * size.columnPairs() + column / 2];
-        Value right = width > 2 ? sums[pair * size.columnPairs() + column / 2 + 1] : left;
-        put(mixed(left, right, {0, 1, 4, 5}), row, column, width);
+  // Four columns (two accumulators) of a row of C at a time, then what is left of them.
+  void storeAll(llvm::ArrayRef<Value> sums, Value c, Size size, bool isFresh) {
+    for (int64_t pair = 0; pair < size.rowPairs(); ++pair)
+      for (int64_t column = 0; column < size.columns; column += 4) {
+        int64_t width = std::min<int64_t>(4, size.columns - column);
+        const Value *both = &sums[pair * size.columnPairs() + column / 2];
+        Value left = both[0], right = width > 2 ? both[1] : left;
+        int64_t place = 2 * pair * operands.cRowStride + column;
+        putFirst(mixed(left, right, {0, 1, 4, 5}), c, place, width, isFresh);
         if (2 * pair + 1 < size.rows)
-          put(mixed(left, right, {2, 3, 6, 7}), row, column + operands.cRowStride, width);
-      });
-    }
+          putFirst(mixed(left, right, {2, 3, 6, 7}), c, place + operands.cRowStride, width,
+                   isFresh);
+      }
   }
 
-  /// `width` (1 to 4) elements of C as the first of four.
-  Value fetch(Value base, int64_t offset, int64_t width) {
+  /// The first `width` (1 to 4) of four elements.
+  void putFirst(Value all, Value c, int64_t offset, int64_t width, bool isFresh) {
     if (width == 4)
-      return load(base, accumulator, offset, 4);
-    Value all = zero(4);
+      return put(all, c, accumulator, offset, 4, isFresh);
     if (width >= 2)
-      all = mixed(load(base, accumulator, offset, 2), {}, {0, 1, 0, 1});
+      put(mixed(all, {}, {0, 1}), c, accumulator, offset, 2, isFresh);
     if (width % 2)
-      all = vector::InsertOp::create(b, loc, load(base, accumulator, offset + width - 1, 1), all,
-                                     width - 1);
-    return all;
-  }
-  void put(Value all, Value base, int64_t offset, int64_t width) {
-    if (width == 4)
-      return store(all, base, accumulator, offset);
-    if (width >= 2)
-      store(mixed(all, {}, {0, 1}), base, accumulator, offset);
-    if (width % 2)
-      store(vector::ExtractOp::create(b, loc, all, width - 1), base, accumulator,
-            offset + width - 1);
+      put(vector::ExtractOp::create(b, loc, all, width - 1), c, accumulator, offset + width - 1, 1,
+          isFresh);
   }
   Value mixed(Value x, Value y, llvm::ArrayRef<int64_t> lanes) {
     return vector::ShuffleOp::create(b, loc, x, y ? y : x, lanes);

@@ -97,7 +97,10 @@ private:
   void emitBlock(Value a, Value bPanel, Value c, Value bias, int64_t rows, int64_t width) {
     auto pieces = piecesOf(width, plan.lanes);
     int64_t bStride = operands.bPacked ? width : operands.bRowStride;
-    Sums sums = initial(c, rows, pieces);
+    Sums sums;
+    for (int64_t row = 0; row < rows; ++row)
+      for (Piece piece : pieces)
+        sums.push_back(zero(piece.width));
     if (bias)
       for (auto [i, piece] : llvm::enumerate(pieces)) {
         Value share = load(bias, accumulator, piece.column, piece.width);
@@ -127,26 +130,12 @@ private:
     };
 
     sumOverK(sums, steps);
-    storeAll(sums, c, rows, pieces);
-  }
-
-  Sums initial(Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {
-    return initialSums([&](bool zeros) {
-      Sums sums;
+    asFresh([&](bool isFresh) {
       for (int64_t row = 0; row < rows; ++row)
-        for (Piece piece : pieces)
-          sums.push_back(
-              zeros ? zero(piece.width)
-                    : load(c, accumulator, row * operands.cRowStride + piece.column, piece.width));
-      return sums;
+        for (auto [i, piece] : llvm::enumerate(pieces))
+          put(sums[row * pieces.size() + i], c, accumulator,
+              row * operands.cRowStride + piece.column, piece.width, isFresh);
     });
-  }
-
-  void storeAll(llvm::ArrayRef<Value> sums, Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {
-    for (int64_t row = 0; row < rows; ++row)
-      for (auto [i, piece] : llvm::enumerate(pieces))
-        store(sums[row * pieces.size() + i], c, accumulator,
-              row * operands.cRowStride + piece.column);
   }
 
   Value widened(Value value, int64_t width) {

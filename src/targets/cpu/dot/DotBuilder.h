@@ -1,5 +1,9 @@
 // What the micro-kernels of vectors (Dot.cpp) and of blocks (Blocks.cpp) have in common: addresses,
-// loops, and the accumulators from the old contents of C over all of K.
+// loops, and sums over all of K.
+//
+// Accumulators start from zero and are added to C at the end, which takes as long as to start from
+// C, and keeps errors small: of a product in a loop over K, sums of a block of K are added up, not
+// all products one after the other.
 #pragma once
 #include "targets/cpu/dot/Dot.h"
 
@@ -31,16 +35,27 @@ protected:
     body(loop.getInductionVar());
   }
 
-  /// What the accumulators start from: `contents(true)`, zeros, or `contents(false)`, what is in C.
-  template <typename Contents> Sums initialSums(Contents contents) {
+  /// `body(false)` where C's old contents count, `body(true)` where C is fresh.
+  template <typename Body> void asFresh(Body body) {
     if (!operands.fresh)
-      return contents(operands.zeroC);
-    auto yield = [&](bool zeros) {
-      return [&, zeros](mlir::OpBuilder &, mlir::Location) {
-        mlir::scf::YieldOp::create(b, loc, contents(zeros));
+      return body(operands.zeroC);
+    auto part = [&](bool isFresh) {
+      return [&, isFresh](mlir::OpBuilder &, mlir::Location) {
+        body(isFresh);
+        mlir::scf::YieldOp::create(b, loc);
       };
     };
-    return mlir::scf::IfOp::create(b, loc, operands.fresh, yield(true), yield(false)).getResults();
+    mlir::scf::IfOp::create(b, loc, operands.fresh, part(true), part(false));
+  }
+  /// Stores the sum, beside what is in C, or alone.
+  void put(Value sum, Value c, Type element, int64_t offset, int64_t width, bool alone) {
+    if (!alone) {
+      Value old = load(c, element, offset, width);
+      sum = llvm::isa<mlir::IntegerType>(element)
+                ? Value(mlir::arith::AddIOp::create(b, loc, sum, old))
+                : Value(mlir::arith::AddFOp::create(b, loc, sum, old));
+    }
+    store(sum, c, element, offset);
   }
 
   /// `steps(first, count, sums)`, which adds the products of `count` steps, for all of K.

@@ -65,11 +65,12 @@ DotBlocking planBlocks(const DotUnit &unit, int64_t m, int64_t n, int64_t k, int
       return double(k) * std::max({double(r * v) / 2, double(2 * r + v) / 3, 4.0}) + visit +
              double(r * v);
     };
-    choice.offer({&unit, m, n, k, 2, blocks, pairs % blocks, pairs / blocks, panels, width, tail, 2},
-                 [&](int64_t r) {
-                   return double(panels) * panelCost(r, vectors) +
-                          (tail ? panelCost(r, ceilDiv(tail, 2)) : 0);
-                 });
+    choice.offer(
+        {&unit, m, n, k, 2, blocks, pairs % blocks, pairs / blocks, panels, width, tail, 2},
+        [&](int64_t r) {
+          return double(panels) * panelCost(r, vectors) +
+                 (tail ? panelCost(r, ceilDiv(tail, 2)) : 0);
+        });
   }
   return choice.chosen();
 }

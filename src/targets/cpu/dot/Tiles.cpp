@@ -13,9 +13,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace nereid::cpu {
 namespace {
 
@@ -41,73 +38,14 @@ public:
   // A's rows outside: two tiles of them stay in the first-level cache while B passes by. (The other
   // way round a bf16 product of 512 took 9 % longer: docs/notes/performance.md.)
   void emit() {
-    int64_t steps = plan.k / tileSize, piece = steps;
-    if (variant.piece && variant.piece < steps)
-      piece = variant.piece;
-    // Only the first piece of K may find C to be fresh.
-    depth = {index(0), piece};
-    int64_t done = 0;
-    if (operands.zeroC || operands.fresh || piece == steps) {
-      emitArea();
-      done = piece;
-    }
-    isFirst = false;
-    if (int64_t end = steps / piece * piece; done < end) {
-      auto loop = scf::ForOp::create(b, loc, index(done), index(end), index(piece));
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(loop.getBody());
-      depth = {loop.getInductionVar(), piece};
-      emitArea();
-      done = end;
-    }
-    if (done < steps) {
-      depth = {index(done), steps - done};
-      emitArea();
-    }
-  }
-
-private:
-  struct Variant {
-    int64_t piece = 0, rowPairs = 1, fetched = 0;
-    Variant() {
-      if (const char *text = getenv("TILES_VARIANT"))
-        sscanf(text, "%ld,%ld,%ld", &piece, &rowPairs, &fetched);
-    }
-  } variant;
-  struct {
-    Value first;
-    int64_t count = 0;
-  } depth; // steps of K
-  bool isFirst = true;
-
-  void emitArea() {
-    auto columnsOf = [&](auto body) {
+    forPairs(plan.m, [&](Value row, int64_t rows, int64_t height) {
       forPairs(plan.n, [&](Value column, int64_t columns, int64_t width) {
-        body(Side{column, columns, width});
+        emitBlock({row, rows, height}, {column, columns, width});
       });
-    };
-    int64_t together = variant.rowPairs * 2 * tileSize, grouped = plan.m / together * together;
-    if (variant.rowPairs <= 1)
-      grouped = 0;
-    if (grouped) {
-      auto loop = scf::ForOp::create(b, loc, index(0), index(grouped), index(together));
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(loop.getBody());
-      columnsOf([&](Side columns) {
-        auto rows = scf::ForOp::create(b, loc, index(0), index(together), index(2 * tileSize));
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(rows.getBody());
-        Value row = arith::AddIOp::create(b, loc, loop.getInductionVar(), rows.getInductionVar());
-        emitBlock({row, 2, tileSize}, columns);
-      });
-    }
-    forPairs(plan.m - grouped, [&](Value row, int64_t rows, int64_t height) {
-      if (grouped)
-        row = arith::AddIOp::create(b, loc, row, index(grouped));
-      columnsOf([&](Side columns) { emitBlock({row, rows, height}, columns); });
     });
   }
 
+private:
   /// Tiles along a dimension: the first element, how many tiles, and elements of the last one.
   struct Side {
     Value first;
@@ -153,9 +91,9 @@ private:
         loadTile(tile, placeInC(row, column), cRowBytes);
       });
     };
-    if (!whole || (operands.zeroC && isFirst)) {
+    if (!whole || operands.zeroC) {
       clear();
-    } else if (operands.fresh && isFirst) {
+    } else if (operands.fresh) {
       auto either = scf::IfOp::create(b, loc, operands.fresh, /*withElseRegion=*/true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(either.thenBlock());
@@ -179,15 +117,6 @@ private:
     auto step = [&](Value number) {
       Value aHere = advance(a, times(number, tileRowBytes));
       Value bHere = advance(bPanels, times(number, stepBytes));
-      for (int64_t next = 0; next < variant.fetched; ++next) { // tiles of the next pair of panels
-        Value tile = advance(bHere, index((2 + next) * panelBytes));
-        for (int64_t row = 0; row < tileSize; ++row) {
-          auto number = [&](int32_t value) { return b.getI32IntegerAttr(value); };
-          int64_t distance = operands.bPacked ? tileRowBytes : 4 * operands.bRowStride;
-          LLVM::Prefetch::create(b, loc, advance(tile, index(row * distance)), number(0), number(3),
-                                 number(1));
-        }
-      }
       for (int64_t column = 0; column < columns.tiles; ++column)
         loadTile(firstOfB + int(column), advance(bHere, index(column * panelBytes)), bRowBytes);
       for (int64_t row = 0; row < rows.tiles; ++row) {
@@ -199,10 +128,10 @@ private:
                 this->number(firstOfB + int(column))});
       }
     };
-    if (depth.count == 1)
-      return step(depth.first);
-    Value end = arith::AddIOp::create(b, loc, depth.first, index(depth.count));
-    auto loop = scf::ForOp::create(b, loc, depth.first, end, index(1));
+    int64_t steps = plan.k / tileSize;
+    if (steps == 1)
+      return step(index(0));
+    auto loop = scf::ForOp::create(b, loc, index(0), index(steps), index(1));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     step(loop.getInductionVar());
@@ -233,7 +162,7 @@ private:
         Type type = width == 1 ? accumulator : Type(VectorType::get({width}, accumulator));
         auto at = [&](Value place) { return advance(place, index(4 * column)); };
         Value sum = LLVM::LoadOp::create(b, loc, type, at(from), 4);
-        if (!operands.zeroC || !isFirst)
+        if (!operands.zeroC)
           sum = added(sum, oldOf(type, at(to)));
         LLVM::StoreOp::create(b, loc, sum, at(to), 4);
       }
@@ -242,7 +171,7 @@ private:
   // What is in C; 0 where the product is told that C is fresh.
   Value oldOf(Type type, Value place) {
     Value old = LLVM::LoadOp::create(b, loc, type, place, 4);
-    if (!operands.fresh || !isFirst)
+    if (!operands.fresh)
       return old;
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
     return arith::SelectOp::create(b, loc, operands.fresh, zero, old);

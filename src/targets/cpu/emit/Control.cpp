@@ -370,8 +370,7 @@ static void emitFor(Kernel &k, scf::ForOp op) {
     k.scalars[op.getInductionVar()] = loop.getInductionVar();
     SmallVector<Buffer> next = emission.bind(op.getRegionIterArgs(), loop.getRegionIterArgs());
     for (Value argument : emission.startedFresh)
-      k.freshSums[argument] =
-          k.e.cmp(arith::CmpIPredicate::eq, loop.getInductionVar(), first);
+      k.freshSums[argument] = k.e.cmp(arith::CmpIPredicate::eq, loop.getInductionVar(), first);
     emission.announce(yield.getOperands(), next, &body);
     k.emitBlock(body);
     settle(k, yield.getOperands(), next);

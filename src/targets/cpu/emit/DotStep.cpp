@@ -69,7 +69,7 @@ static std::string functionName(Kernel &k, tile::DotOp op) {
 }
 
 bool startsFromZero(Kernel &k, Value init, Value argument, Value yielded) {
-  if (getenv("SUMS_FILLED") || !isAccumulation(argument, yielded) || !isZero(init))
+  if (!isAccumulation(argument, yielded) || !isZero(init))
     return false;
   auto op = yielded.getDefiningOp<tile::DotOp>();
   // Another type than that of the instructions is converted before and after each product.
