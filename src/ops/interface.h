@@ -34,7 +34,8 @@ struct OpsRule {
   const char *choice_text;
 };
 
-enum OpsChoice : uint8_t { OPS_CHOICE_NONE, OPS_CHOICE_NUMBER, OPS_CHOICE_TEXT };
+/// OPS_CHOICE_OTHERS: all values for which there is no other rule.
+enum OpsChoice : uint8_t { OPS_CHOICE_NONE, OPS_CHOICE_NUMBER, OPS_CHOICE_TEXT, OPS_CHOICE_OTHERS };
 
 /// The meaning of a scalar that is not given.
 enum OpsFill : uint8_t { OPS_FILL_ABSENT, OPS_FILL_NUMBER, OPS_FILL_MAX, OPS_FILL_MIN };

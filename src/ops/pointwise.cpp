@@ -42,19 +42,30 @@ Pointwise::Pointwise(const OpsOverload &overload) : plan(overload) {
 const Pointwise::Rule *Pointwise::choose(const c10::IValue *arguments) const {
   if (plan.choice < 0 && rules.size() == 1)
     return rules.data();
-  for (const Rule &rule : rules) {
-    if (plan.choice < 0 || arguments[plan.choice].isNone()) {
-      if (rule.choice_kind == OPS_CHOICE_NONE)
-        return &rule;
-      continue;
+  const c10::IValue *value = plan.choice < 0 ? nullptr : &arguments[plan.choice];
+  auto isChosenBy = [&](const Rule &rule) {
+    switch (rule.choice_kind) {
+    case OPS_CHOICE_NONE:
+      return !value || value->isNone();
+    case OPS_CHOICE_TEXT:
+      return value && value->isString() && value->toStringRef() == rule.text;
+    case OPS_CHOICE_NUMBER:
+      if (!value)
+        return false;
+      if (value->isDouble())
+        return value->toDouble() == double(rule.choice_number);
+      return (value->isInt() && value->toInt() == rule.choice_number) ||
+             (value->isBool() && int64_t(value->toBool()) == rule.choice_number);
+    default:
+      return false;
     }
-    const c10::IValue &value = arguments[plan.choice];
-    if (value.isString()
-            ? rule.choice_kind == OPS_CHOICE_TEXT && value.toStringRef() == rule.text
-            : rule.choice_kind == OPS_CHOICE_NUMBER &&
-                  (value.isInt() ? value.toInt() : int64_t(value.toBool())) == rule.choice_number)
+  };
+  for (const Rule &rule : rules)
+    if (isChosenBy(rule))
       return &rule;
-  }
+  for (const Rule &rule : rules)
+    if (rule.choice_kind == OPS_CHOICE_OTHERS)
+      return &rule;
   return nullptr;
 }
 

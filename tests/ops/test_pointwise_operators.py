@@ -368,3 +368,21 @@ def test_the_router_chooses_the_tiles_of_the_reference(monkeypatch):
         torch.testing.assert_close(hypot(first, second), found)
         reference_choice = chosen.pop()
         assert reference_choice[0] == "tiled" and reference_choice in chosen  # the router asks once for each kernel
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_exponents_with_rules_of_their_own(dtype, target):
+    """Squares and cubes by integers and floats, in both paths, beside the other exponents and tensors of exponents."""
+    x = torch.randint(-5, 6, (1000, ), generator=torch.Generator().manual_seed(0)).to(dtype).to(target)
+    exponents = [2, 3, 0, 1, 4, 2.0, 3.0, 2.5, True, torch.tensor(2), torch.full((1000, ), 2, device=target)]
+    for exponent in exponents:
+        wanted = torch.pow(x, exponent)
+        with nereid.ops.use(only=["pow"], routing=False):
+            found, again = torch.pow(x, exponent), x**exponent
+            out = torch.pow(x, exponent, out=torch.empty_like(wanted))
+            base = torch.pow(2, x.abs())
+            calls = [row.route for row in nereid.ops.report(clear=True) if row.overload.startswith("pow")]
+        for result in (found, again, out):
+            torch.testing.assert_close(result, wanted, rtol=4 * torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0, equal_nan=True)
+        torch.testing.assert_close(base, torch.pow(2, x.abs()))
+        assert calls and set(calls) == {"nereid"}

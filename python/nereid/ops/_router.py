@@ -24,7 +24,7 @@ from ._declare import Native
 from ._guards import Guard
 from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
-from .pointwise import KINDS, Pointwise
+from .pointwise import KINDS, OTHERS, Pointwise
 
 _INTERFACE = 7  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
@@ -221,7 +221,9 @@ def overload(operator, form, key):
         rule.raw = sum(1 << i for i in its.raw)
         rule.same, rule.computes, rule.casts = its.same, its.numbers == "compute", its.casts
         value = choice[0] if choice else None
-        if isinstance(value, str):
+        if choice == OTHERS:
+            rule.choice_kind = 3
+        elif isinstance(value, str):
             rule.choice_kind, rule.choice_text = 2, value.encode()
         elif value is not None:
             rule.choice_kind, rule.choice_number = 1, int(value)

@@ -18,6 +18,8 @@ ALL = (torch.bool, *INTEGERS, *FLOATS)
 _LIMIT = 2**31 - 1
 #: Last strides that kernels on CPUs have as constants: such elements are moved by whole registers.
 _STEPS = (-1, 1, 2, 3, 4)
+#: Among the rules of an operator: that of all values of `choices` without a rule of their own.
+OTHERS = "others"
 #: The kernels of `kernels/pointwise.py`, by their number in the router.
 KINDS = ("flat", "strided", "tiled")
 
@@ -300,7 +302,7 @@ class Pointwise(Operator):
     """An operator of ATen that applies a scalar function.
 
     inputs: names of the arguments that are tensors, or numbers that take part in promotion, in the order of the function's parameters.
-    scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
+    scalars: names of the others. rules: {values of the arguments in `choices`, or OTHERS: Rule}, the most general one first; `choices` are arguments such as `rounding_mode`
     that choose a function. check: called with the values by name, returns why ATen has to decide, or None. ignored: arguments that change nothing.
     written: the argument that in-place overloads write and none reads: only these are served, and the functional ones in `fresh`, which write a tensor like it. fills: {scalar: what None means: a number, "max" or
     "min" of the promoted dtype}. mean_over: an input: the function
@@ -359,7 +361,8 @@ class Pointwise(Operator):
                                    [values[name] for name in self.inputs if name in values], rule.promotion)[0]
 
     def call(self, form, values, outs):
-        rule = self.rules.get(tuple([values.get(name) for name in self.choices]))
+        chosen = tuple([values.get(name) for name in self.choices])
+        rule = self.rules.get(OTHERS) if any(isinstance(value, torch.Tensor) for value in chosen) else self.rules.get(chosen, self.rules.get(OTHERS))
         if rule is None:
             return Native("variant")
         if self.check is not None and (why := self.check(values)):
