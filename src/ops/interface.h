@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 6 };
+enum { NEREID_OPS_INTERFACE = 7 };
 
 enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
@@ -34,7 +34,8 @@ struct OpsRule {
   const char *choice_text;
 };
 
-enum OpsChoice : uint8_t { OPS_CHOICE_NONE, OPS_CHOICE_NUMBER, OPS_CHOICE_TEXT };
+/// OPS_CHOICE_OTHERS: all values for which there is no other rule.
+enum OpsChoice : uint8_t { OPS_CHOICE_NONE, OPS_CHOICE_NUMBER, OPS_CHOICE_TEXT, OPS_CHOICE_OTHERS };
 
 /// The meaning of a scalar that is not given.
 enum OpsFill : uint8_t { OPS_FILL_ABSENT, OPS_FILL_NUMBER, OPS_FILL_MAX, OPS_FILL_MIN };
@@ -90,6 +91,14 @@ struct OpsKey {
   uint32_t is_cuda;
   uint16_t fixed;    ///< tiled, on the CPU: inputs whose last stride is 0
   uint16_t reserved; ///< 0
+  uint64_t steps;    ///< on the CPU: OpsLastStride of the operands, outputs first, 4 bits each
+};
+
+/// The last stride of an operand where kernels have it as a constant.
+enum OpsLastStride : uint8_t {
+  OPS_ANY_STRIDE,
+  OPS_LARGEST_STRIDE = 4, ///< strides of 1 to 4 are themselves
+  OPS_REVERSED = 15       ///< -1
 };
 
 enum OpsNumber : uint8_t { OPS_INT = 0x40, OPS_FLOAT = 0x41, OPS_NONE = 0x42 };

@@ -42,19 +42,30 @@ Pointwise::Pointwise(const OpsOverload &overload) : plan(overload) {
 const Pointwise::Rule *Pointwise::choose(const c10::IValue *arguments) const {
   if (plan.choice < 0 && rules.size() == 1)
     return rules.data();
-  for (const Rule &rule : rules) {
-    if (plan.choice < 0 || arguments[plan.choice].isNone()) {
-      if (rule.choice_kind == OPS_CHOICE_NONE)
-        return &rule;
-      continue;
+  const c10::IValue *value = plan.choice < 0 ? nullptr : &arguments[plan.choice];
+  auto isChosenBy = [&](const Rule &rule) {
+    switch (rule.choice_kind) {
+    case OPS_CHOICE_NONE:
+      return !value || value->isNone();
+    case OPS_CHOICE_TEXT:
+      return value && value->isString() && value->toStringRef() == rule.text;
+    case OPS_CHOICE_NUMBER:
+      if (!value)
+        return false;
+      if (value->isDouble())
+        return value->toDouble() == double(rule.choice_number);
+      return (value->isInt() && value->toInt() == rule.choice_number) ||
+             (value->isBool() && int64_t(value->toBool()) == rule.choice_number);
+    default:
+      return false;
     }
-    const c10::IValue &value = arguments[plan.choice];
-    if (value.isString()
-            ? rule.choice_kind == OPS_CHOICE_TEXT && value.toStringRef() == rule.text
-            : rule.choice_kind == OPS_CHOICE_NUMBER &&
-                  (value.isInt() ? value.toInt() : int64_t(value.toBool())) == rule.choice_number)
+  };
+  for (const Rule &rule : rules)
+    if (isChosenBy(rule))
       return &rule;
-  }
+  for (const Rule &rule : rules)
+    if (rule.choice_kind == OPS_CHOICE_OTHERS)
+      return &rule;
   return nullptr;
 }
 
@@ -541,6 +552,18 @@ OpsReason Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   return OPS_OURS;
 }
 
+/// For CPUs: whether the innermost dimension has 2 to 4 elements, and those of the one before it
+/// are as far apart as whole registers move (or one element): lanes then run along the latter.
+/// `count`: of operands that are tensors.
+bool Pointwise::isInterleaved(const Call &call, int count) {
+  if (call.rank < 2 || call.sizes[0] > OPS_LARGEST_STRIDE || call.sizes[1] < 16)
+    return false;
+  for (int row = 0; row < count; ++row)
+    if (int64_t stride = call.strides[row][1]; stride < -1 || stride > OPS_LARGEST_STRIDE)
+      return false;
+  return true;
+}
+
 OpsReason Pointwise::launchStrided(Call &call) {
   int rank = call.rank, outputs = plan.output_count;
   int64_t elements = 1;
@@ -586,6 +609,14 @@ OpsReason Pointwise::launchStrided(Call &call) {
       swapInto(call.strides[row]);
   }
 
+  bool interleaved = !plan.is_cuda && isInterleaved(call, count);
+  if (interleaved) {
+    transposed = false;
+    std::swap(call.sizes[0], call.sizes[1]);
+    for (int row = 0; row < count; ++row)
+      std::swap(call.strides[row][0], call.strides[row][1]);
+  }
+
   OpsKey &key = call.key;
   Launch launch(call.device);
   uint16_t block = blockFor(plan.is_cuda, elements);
@@ -597,7 +628,7 @@ OpsReason Pointwise::launchStrided(Call &call) {
     wide |= reach > largest - 2 * 4096;
   }
   int64_t columns = 0, tileRows = 0, programs = 0;
-  bool tiled = rank > 1 && (transposed || call.sizes[0] >= 16);
+  bool tiled = rank > 1 && (transposed || !plan.is_cuda || call.sizes[0] >= 16);
   if (tiled) {
     int64_t full = plan.is_cuda ? 1024 : 4096;
     if (transposed) {
@@ -612,8 +643,10 @@ OpsReason Pointwise::launchStrided(Call &call) {
         columns = powerOfTwo(call.sizes[0], full / row);
       }
     } else {
-      columns = std::max<int64_t>(64, powerOfTwo(call.sizes[0], full));
+      columns = std::max<int64_t>(plan.is_cuda ? 64 : 4, powerOfTwo(call.sizes[0], full));
       tileRows = full / columns;
+      if (interleaved)
+        tileRows = std::min(tileRows, powerOfTwo(call.sizes[1], 4));
     }
     programs = ((call.sizes[0] + columns - 1) / columns) *
                ((call.sizes[1] + tileRows - 1) / tileRows) *
@@ -640,7 +673,10 @@ OpsReason Pointwise::launchStrided(Call &call) {
   for (int i = 0; i < operands; ++i) {
     if (rows[i] < 0)
       continue;
-    bool unit = call.strides[rows[i]][0] == 1;
+    int64_t last = call.strides[rows[i]][0];
+    bool unit = last == 1;
+    if (!plan.is_cuda && (last == -1 || (last > 0 && last <= OPS_LARGEST_STRIDE)))
+      key.steps |= uint64_t(last == -1 ? OPS_REVERSED : last) << (4 * i);
     if (unit)
       key.mask |= uint16_t(1 << i);
     if (tiled && !unit && call.strides[rows[i]][1] == 1)

@@ -39,6 +39,7 @@ private:
   const at::Tensor *sameLayout(const Call &call) const;
   bool isRouted(OpsKernel kernel, Code common, int64_t elements) const;
   OpsReason launchFlat(Call &call, int64_t elements, uint16_t fixed);
+  static bool isInterleaved(const Call &call, int count);
   OpsReason launchStrided(Call &call);
 
   OpsOverload plan;

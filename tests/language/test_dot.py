@@ -248,3 +248,53 @@ def kernel(a_ptr, b_ptr, c_ptr, K, sa):
 """)[(1,)](harness.to_tensor(a, F32) if k else harness.empty(F32, (1,)), harness.to_tensor(b, F32) if k else harness.empty(F32, (1,)), out,
            k, max(k, 1))
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8], ids=str)
+def test_sums_in_a_loop_start_from_zero_for_each_tile(dtype, target):
+    """A program computes several tiles of two products of one size, one of which has no turn for some tiles."""
+    n, result = 32, result_of(dtype)
+    steps = np.array([2, 0, 1, 3], np.int32)
+    a, b = harness.values(dtype, (4, 3, n, n), 1, **({} if dtype.is_int else {"low": -2.0, "high": 2.0})), harness.values(dtype, (4, 3, n, n), 2, **({} if dtype.is_int else {"low": -2.0, "high": 2.0}))
+    out = harness.empty(result, (4, n, n))
+    harness.make(f"""@triton.jit
+def kernel(a_ptr, b_ptr, steps_ptr, out_ptr):
+    i = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    for tile in range(4):
+        steps = tl.load(steps_ptr + tile)
+        total = tl.zeros((32, 32), tl.{result.name})
+        for k in range(steps):
+            at = (tile * 3 + k) * 1024 + i
+            total = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at), total, input_precision="ieee", out_dtype=tl.{result.name})
+        first = tl.load(a_ptr + tile * 3072 + i)
+        total = tl.dot(first, tl.load(b_ptr + tile * 3072 + i), total, input_precision="ieee", out_dtype=tl.{result.name})
+        tl.store(out_ptr + tile * 1024 + i, total)
+""")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), harness.to_tensor(steps, I32), out)
+    want = np.stack([sum((a[t, s] @ b[t, s] for s in range(steps[t])), a[t, 0] @ b[t, 0]) for t in range(4)])
+    compare(out, want, dtype, 4 * n)
+
+
+def test_long_sums_have_short_parts(target):
+    """fp32: the tiles of a loop over K are added up, so the error is below that of adding one product after the other, which grows with the root of K."""
+    if target != "cpu":
+        pytest.skip("multiply-add units of GPUs take one product after the other")
+    m = n = 32
+    k = 8192
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((m, k)).astype(np.float32), random.standard_normal((k, n)).astype(np.float32)
+    chain = np.zeros((m, n), np.float32)
+    for step in range(k):
+        chain += a[:, step, None] * b[step]
+    out = harness.empty(F32, (m, n))
+    harness.make("""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, K):
+    i, j, kk = tl.arange(0, 32), tl.arange(0, 32), tl.arange(0, 64)
+    acc = tl.zeros((32, 32), tl.float32)
+    for k in range(0, K, 64):
+        a = tl.load(a_ptr + i[:, None] * K + (k + kk)[None, :])
+        b = tl.load(b_ptr + (k + kk)[:, None] * 32 + j[None, :])
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + i[:, None] * 32 + j[None, :], acc)
+""")[(1,)](harness.to_tensor(a, F32), harness.to_tensor(b, F32), out, k)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(out.numpy() - want).mean() < 0.5 * np.abs(chain - want).mean()

@@ -291,3 +291,27 @@ def kernel(x, out, rows):
     inside = torch.arange(8)[:, None] < rows
     y = torch.where(inside & (j < 13), x, torch.tensor(-1.0))
     assert torch.equal(out, y * 2 + torch.where(inside, x, j))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("stride", [1, 2, 7, -3])
+def test_costly_elements_across_memory(stride, dtype, target):
+    """Strides that only the launch knows: what is computed of the elements costs more than to collect them, also under masks and in reductions."""
+    dtype = DTYPES[dtype]
+    rows, columns, reach = 5, 100, 100 * 7
+    x = harness.values(dtype, (rows, 2 * reach), 1, low=0.5, high=2.0)
+    out, sums = harness.empty(DTYPES["float32"], (rows, 2 * reach)), harness.empty(DTYPES["float32"], (rows,))
+    harness.make("""@triton.jit
+def kernel(x_ptr, out_ptr, sums_ptr, columns, row_stride, stride):
+    j = tl.arange(0, 128)
+    start = tl.program_id(0) * row_stride + row_stride // 2
+    x = tl.load(x_ptr + start + j * stride, mask=j < columns, other=1.0).to(tl.float32)
+    y = tl.exp(x) * tl.log(x) + tl.sqrt(x) / (x + 1)
+    tl.store(out_ptr + start + j * stride, y, mask=j < columns)
+    tl.store(sums_ptr + tl.program_id(0), tl.sum(tl.where(j < columns, y, 0.0), 0))
+""")[(rows,)](harness.to_tensor(x, dtype), out, sums, columns, 2 * reach, stride)
+    places = reach + np.arange(columns) * stride
+    picked = x[:, places].astype(np.float64)
+    want = np.exp(picked) * np.log(picked) + np.sqrt(picked) / (picked + 1)
+    np.testing.assert_allclose(out.numpy()[:, places], want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sums.numpy(), want.sum(1), rtol=1e-5)

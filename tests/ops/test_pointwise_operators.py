@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 import threading
 
 import nereid
@@ -9,7 +10,7 @@ import nereid.language as tl
 import nereid.ops
 import pytest
 import torch
-from nereid.ops import _launch, _promotion, _shapes
+from nereid.ops import _launch, _promotion, _router, _shapes
 from nereid.ops.functions import arithmetic, unary
 from nereid.ops.kernels import pointwise as kernels
 
@@ -323,3 +324,65 @@ def test_powers_by_numbers_with_own_formulas(dtype, target):
         torch.testing.assert_close(found, wanted, rtol=4 * torch.finfo(dtype).eps, atol=0, equal_nan=True)
         zero = wanted == 0
         assert torch.equal(torch.signbit(found[zero]), torch.signbit(wanted[zero]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 9, 15])
+def test_short_rows(columns, dtype, target):
+    """Rows beside a row, a column, a part of longer rows and columns in the order of memory."""
+    for rows in (3, 40, 1500):
+        wide = (torch.rand(2, rows, 2 * columns, device=target) * 100).to(dtype)
+        x = wide[:, :, :columns]
+        others = [wide[0, 0, :columns], wide[:, :, :1], wide[:, :, columns:], wide[:, :, ::2], x.contiguous().transpose(1, 2).contiguous().transpose(1, 2), x.flip(2)]
+        for other in others:
+            with nereid.ops.use(only=["add"], routing=False):
+                found = x + other
+            assert torch.equal(found, x + other)
+        space = torch.zeros_like(wide)
+        with nereid.ops.use(only=["add"], routing=False):
+            torch.add(x, x, out=space[:, :, ::2])
+        assert torch.equal(space[:, :, ::2], x + x) and not space[:, :, 1::2].any()
+
+
+def test_the_router_chooses_the_tiles_of_the_reference(monkeypatch):
+    """Kernel, tile, and the last strides that are constants: of rows that are short, reversed by a stride or taken apart, on the CPU, where no row needs a division."""
+    names, chosen = ("ROWS", "COLUMNS", "STEPS", "UNIT_ROWS", "FIXED", "EVEN", "WHOLE"), []
+
+    def noted(call, at):
+        def wrapper(kernel, *arguments, **options):
+            chosen.append((kernel.__name__, {name: arguments[at][name] for name in names}))
+            return call(kernel, *arguments, **options)
+        return wrapper
+
+    assert _router.load() is not None
+    reference = sys.modules["nereid.ops.pointwise"]
+    monkeypatch.setattr(_router, "compile_kernel", noted(_router.compile_kernel, 2))
+    monkeypatch.setattr(reference, "launch", noted(reference.launch, 3))
+    hypot = nereid.ops.pointwise(arithmetic.hypot, dtypes=(torch.float64, ))
+    x = torch.rand(300, 18, dtype=torch.float64)
+    for first, second in ((x[:, :9], x[0, :9]), (x[:, :2], x[0, 2:4]), (x[:, :2], x[:, 2:4]), (x[:, ::6], x[0, ::6]), (x[:, :17], x[0, 1:]), (x[:, :16:2], x[:, 1:17:2]), (x[:3, :2], x[0, 2:4]),
+                          (x[:, :16:5], x[:, 1:17:5])):
+        with nereid.ops.use(only=["hypot"], routing=False):
+            found = torch.hypot(first, second)
+        torch.testing.assert_close(found, torch.hypot(first, second))
+        torch.testing.assert_close(hypot(first, second), found)
+        reference_choice = chosen.pop()
+        assert reference_choice[0] == "tiled" and reference_choice in chosen  # the router asks once for each kernel
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_exponents_with_rules_of_their_own(dtype, target):
+    """Squares and cubes by integers and floats, in both paths, beside the other exponents and tensors of exponents."""
+    x = torch.randint(-5, 6, (1000, ), generator=torch.Generator().manual_seed(0)).to(dtype).to(target)
+    exponents = [2, 3, 0, 1, 4, 2.0, 3.0, 2.5, True, torch.tensor(2), torch.full((1000, ), 2, device=target)]
+    for exponent in exponents:
+        wanted = torch.pow(x, exponent)
+        with nereid.ops.use(only=["pow"], routing=False):
+            found, again = torch.pow(x, exponent), x**exponent
+            out = torch.pow(x, exponent, out=torch.empty_like(wanted))
+            base = torch.pow(2, x.abs())
+            calls = [row.route for row in nereid.ops.report(clear=True) if row.overload.startswith("pow")]
+        for result in (found, again, out):
+            torch.testing.assert_close(result, wanted, rtol=4 * torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0, equal_nan=True)
+        torch.testing.assert_close(base, torch.pow(2, x.abs()))
+        assert calls and set(calls) == {"nereid"}

@@ -24,9 +24,9 @@ from ._declare import Native
 from ._guards import Guard
 from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
-from .pointwise import KINDS, Pointwise
+from .pointwise import KINDS, OTHERS, Pointwise
 
-_INTERFACE = 6  # NEREID_OPS_INTERFACE
+_INTERFACE = 7  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
@@ -37,6 +37,7 @@ REASONS = ["", "variant", "dtype", "dtypes differ", "devices", "scalar", "number
 _REASON_COUNT = 96  # OPS_REASON_COUNT
 _CODES = tuple(DTYPES)
 _INT, _FLOAT, _NONE = 0x40, 0x41, 0x42
+_REVERSED = 15  # OPS_REVERSED
 
 
 class _Rule(ctypes.Structure):
@@ -57,7 +58,7 @@ class _Key(ctypes.Structure):
                 ("common", ctypes.c_uint8), ("input_count", ctypes.c_uint8), ("scalar_count", ctypes.c_uint8), ("output_count", ctypes.c_uint8),
                 ("outputs", ctypes.c_uint8 * _OUTPUTS), ("inputs", ctypes.c_uint8 * _OPERANDS), ("scalars", ctypes.c_uint8 * _OPERANDS),
                 ("mask", ctypes.c_uint16), ("row_mask", ctypes.c_uint16), ("block", ctypes.c_uint16), ("columns", ctypes.c_uint16), ("is_cuda", ctypes.c_uint32),
-                ("fixed", ctypes.c_uint16), ("reserved", ctypes.c_uint16)]
+                ("fixed", ctypes.c_uint16), ("reserved", ctypes.c_uint16), ("steps", ctypes.c_uint64)]
 
 
 _PREPARE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Key), ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
@@ -130,6 +131,12 @@ def _kind(code):
     return {_INT: "i64", _FLOAT: "fp64", _NONE: None}[code] if code >= _INT else POINTERS[_CODES[code]]
 
 
+def _last_strides(key):
+    """The last strides of the operands that a kernel has as constants, outputs first; 0: any."""
+    codes = [key.steps >> 4 * k & 15 for k in range(key.output_count + key.input_count)]
+    return tuple([-1 if code == _REVERSED else code for code in codes])
+
+
 def _make(key):
     """Compiles the kernel of an OpsKey and returns its address."""
     rule = _rules[key.rule]
@@ -147,7 +154,7 @@ def _make(key):
         index = "i64" if wide else "i32"
         some = (index, ) * key.rank
         kinds |= {"sizes": some, "out_strides": (some, ) * key.output_count, "in_strides": tuple([some if kind and kind.startswith("*") else () for kind in ins])}
-        constants |= {"UNIT": key.mask, "WIDE": wide, "STEPS": ()}
+        constants |= {"UNIT": key.mask, "WIDE": wide, "STEPS": () if key.is_cuda else _last_strides(key)}
         if key.kernel == 1:
             kernel = kernels.strided
             kinds["numel"] = index
@@ -214,7 +221,9 @@ def overload(operator, form, key):
         rule.raw = sum(1 << i for i in its.raw)
         rule.same, rule.computes, rule.casts = its.same, its.numbers == "compute", its.casts
         value = choice[0] if choice else None
-        if isinstance(value, str):
+        if choice == OTHERS:
+            rule.choice_kind = 3
+        elif isinstance(value, str):
             rule.choice_kind, rule.choice_text = 2, value.encode()
         elif value is not None:
             rule.choice_kind, rule.choice_number = 1, int(value)

@@ -18,6 +18,8 @@ ALL = (torch.bool, *INTEGERS, *FLOATS)
 _LIMIT = 2**31 - 1
 #: Last strides that kernels on CPUs have as constants: such elements are moved by whole registers.
 _STEPS = (-1, 1, 2, 3, 4)
+#: Among the rules of an operator: that of all values of `choices` without a rule of their own.
+OTHERS = "others"
 #: The kernels of `kernels/pointwise.py`, by their number in the router.
 KINDS = ("flat", "strided", "tiled")
 
@@ -187,8 +189,8 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
     block = 4096 if on_cpu else 1024
     kind, sizes, strides, tile = layout(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors], len(outs), block)
-    if on_cpu and kind == "tiled" and len(sizes) > 1:
-        sizes, strides, tile = _interleaved(sizes, strides, tile, block)
+    if on_cpu and len(sizes) > 1:
+        kind, sizes, strides, tile = _rows_on_cpu(kind, sizes, strides, tile, block)
     numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
     constants = rule.constants(common)
@@ -237,18 +239,25 @@ def layout(shape, strides, outputs, block):
     return "strided", sizes, strides, None
 
 
-def _interleaved(sizes, strides, tile, block):
-    """What `layout` gave, for CPUs: where the last dimension has 2 to 4 elements and an operand is contiguous along the one before it, the latter comes last, so that registers hold its
-    elements: of a pixel shuffle, or of pixels with few channels."""
-    if sizes[-1] not in _STEPS or sizes[-2] < 16 or not any(operand[-2] == 1 for operand in strides) or any(operand[-2] not in (0, *_STEPS) for operand in strides):
-        return sizes, strides, tile
+def _rows_on_cpu(kind, sizes, strides, tile, block):
+    """What `layout` gave for several dimensions, on CPUs, where a division takes longer than the elements of a short row.
+
+    Where the last dimension has 2 to 4 elements, and those of the one before it are as far apart as whole registers move, the latter comes last, so that registers hold its elements: of a
+    pixel shuffle, of pixels with few channels, of complex numbers. Other rows are computed one after the other, as short as they are.
+    """
+    if sizes[-1] > max(_STEPS) or sizes[-2] < 16 or any(operand[-2] not in (0, *_STEPS) for operand in strides):
+        if kind == "strided" or _transposed(strides, len(sizes)) is None:
+            tile = _rows_and_columns(sizes, block, 4)
+        if _tiles(sizes, tile) <= _LIMIT:
+            kind = "tiled"
+        return kind, sizes, strides, tile
 
     def exchanged(items):
         return (*items[:-2], items[-1], items[-2])
 
     sizes = exchanged(sizes)
-    rows, columns = _rows_and_columns(sizes, block)
-    return sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
+    rows, columns = _rows_and_columns(sizes, block, 4)
+    return "tiled", sizes, [exchanged(operand) for operand in strides], (min(rows, step_up(sizes[-2], (2, 4))), columns)
 
 
 def _across(sizes, block):
@@ -261,9 +270,9 @@ def _across(sizes, block):
     return rows, min(1024 // rows, 1 << (sizes[-1] - 1).bit_length())
 
 
-def _rows_and_columns(sizes, block):
-    """The tile of a program that computes rows."""
-    columns = min(max(64, 1 << (sizes[-1] - 1).bit_length()), block)
+def _rows_and_columns(sizes, block, fewest=64):
+    """The tile of a program that computes rows, with so many columns at least."""
+    columns = min(max(fewest, 1 << (sizes[-1] - 1).bit_length()), block)
     return block // columns, columns
 
 
@@ -293,7 +302,7 @@ class Pointwise(Operator):
     """An operator of ATen that applies a scalar function.
 
     inputs: names of the arguments that are tensors, or numbers that take part in promotion, in the order of the function's parameters.
-    scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
+    scalars: names of the others. rules: {values of the arguments in `choices`, or OTHERS: Rule}, the most general one first; `choices` are arguments such as `rounding_mode`
     that choose a function. check: called with the values by name, returns why ATen has to decide, or None. ignored: arguments that change nothing.
     written: the argument that in-place overloads write and none reads: only these are served, and the functional ones in `fresh`, which write a tensor like it. fills: {scalar: what None means: a number, "max" or
     "min" of the promoted dtype}. mean_over: an input: the function
@@ -352,7 +361,8 @@ class Pointwise(Operator):
                                    [values[name] for name in self.inputs if name in values], rule.promotion)[0]
 
     def call(self, form, values, outs):
-        rule = self.rules.get(tuple([values.get(name) for name in self.choices]))
+        chosen = tuple([values.get(name) for name in self.choices])
+        rule = self.rules.get(OTHERS) if any(isinstance(value, torch.Tensor) for value in chosen) else self.rules.get(chosen, self.rules.get(OTHERS))
         if rule is None:
             return Native("variant")
         if self.check is not None and (why := self.check(values)):

@@ -74,7 +74,7 @@ def candidates(device, dtype, batches, m, n, k, precision="ieee"):
 
 def cpu_tiles(dtype, batches, m, n, k):
     block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
-    block_k = step_up(k, (16, 64, 128))
+    block_k = step_up(k, (16, 32, 64, 128))
     if m >= 128 and batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
         block_m = 128
     count = batches * cdiv(m, block_m) * cdiv(n, block_n)

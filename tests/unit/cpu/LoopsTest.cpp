@@ -92,6 +92,39 @@ TEST(Loops, shortRowsAskForEachChunk) {
   EXPECT_EQ(count(text, "scf.if"), 1u) << text;
 }
 
+// Where neighbours are a distance apart that the launch gives, costly elements are computed in
+// lanes, others one by one.
+TEST(Loops, costlyElementsAreCollected) {
+  auto loops = [](const std::string &value) {
+    return loopsOf(R"(
+func.func @across(%o: !tile.ptr<f32>, %x: !tile.ptr<f32>, %s: i32) attributes {tile.kernel} {
+  %r = tile.range 0 to 256 : tensor<256xi32>
+  %ss = tile.splat %s : i32 -> tensor<256xi32>
+  %at = arith.muli %r, %ss : tensor<256xi32>
+  %xs = tile.splat %x : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>>
+  %xp = tile.addptr %xs, %at : tensor<256x!tile.ptr<f32>>, tensor<256xi32>
+  %v = tile.load %xp : tensor<256x!tile.ptr<f32>> -> tensor<256xf32>
+  %w = )" + value + R"( : tensor<256xf32>
+  %os = tile.splat %o : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>>
+  %op = tile.addptr %os, %r : tensor<256x!tile.ptr<f32>>, tensor<256xi32>
+  tile.store %op, %w : tensor<256x!tile.ptr<f32>>, tensor<256xf32>
+  return
+}
+)");
+  };
+  // Whether a line with the operation computes a register of addresses' worth of lanes; neighbours
+  // have twice as many.
+  auto isCollected = [](const std::string &text, const std::string &operation) {
+    for (size_t at = 0; (at = text.find(operation, at)) != std::string::npos; ++at)
+      if (text.substr(at, text.find('\n', at) - at).find("vector<16xf32>") != std::string::npos)
+        return true;
+    return false;
+  };
+  std::string costly = loops("math.exp %v"), cheap = loops("math.absf %v");
+  EXPECT_TRUE(isCollected(costly, "math.exp")) << costly;
+  EXPECT_FALSE(isCollected(cheap, "math.absf")) << cheap;
+}
+
 // A matrix of 32 x 32, read by columns or by rows, transposed or not, and written by rows.
 std::string matrix(const std::string &load, const std::string &value, const std::string &store) {
   std::string text = R"(

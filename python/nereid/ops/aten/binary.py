@@ -5,7 +5,7 @@ import torch
 from .._declare import declare
 from .._guards import Guard
 from ..functions import arithmetic
-from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
+from ..pointwise import ALL, FLOATS, INTEGERS, OTHERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
 BITS = (torch.bool, *INTEGERS)
@@ -31,7 +31,12 @@ declare(Pointwise(name="div", inputs=PAIR, choices=("rounding_mode", ), check=_d
 _declare("floor_divide", arithmetic.div_floor, check=_divisor)
 _declare("remainder", arithmetic.remainder, check=_divisor)
 _declare("fmod", arithmetic.fmod, check=_divisor)
-_declare("pow", arithmetic.power, inputs=("self", "exponent"), check=Guard("power", "exponent"), contiguous=("pow.Scalar", ))
+# Squares and cubes are one multiplication or two where the exponent is known before the kernel; the branches of `power` pass all elements through memory.
+declare(Pointwise(name="pow", inputs=("self", "exponent"), choices=("exponent", ), check=Guard("power", "exponent"), contiguous=("pow.Scalar", ), rules={
+    OTHERS: Rule(function=arithmetic.power, dtypes=NUMBERS),
+    (2, ): Rule(function=arithmetic.square_of, dtypes=NUMBERS),
+    (3, ): Rule(function=arithmetic.cube_of, dtypes=NUMBERS),
+}))
 
 _declare("atan2", arithmetic.atan2, "int_to_float", FLOATS)
 _declare("copysign", arithmetic.copysign, "int_to_float", FLOATS)

@@ -19,6 +19,8 @@ from ._outputs import made
 KIND = "distance"
 #: ATen's limit above which it multiplies matrices for Euclidean distances.
 FEW = 25
+#: Distances of so many rows and more are computed of a copy of the others, in which their elements are neighbours.
+_COPIED = 4
 
 
 def _norm(p):
@@ -65,6 +67,9 @@ def _distances(values, outs):
 def _launch(kernel, sizes, device, arguments, constants, a, b):
     tiles = (16, 64) if device.type == "cpu" else (32, 32)
     columns, rows, count = sizes
+    if device.type == "cpu" and kernel is kernels.distances and b.stride(1) != 1 and rows >= _COPIED:
+        b = b.transpose(1, 2).contiguous().transpose(1, 2)  # registers hold an element of neighbouring rows
+        arguments = arguments | {"b": b}
     launch(kernel, (cdiv(columns, tiles[1]), cdiv(rows, tiles[0]), count), device, arguments | {"a_strides": a.stride(), "b_strides": b.stride()},
            constants | {"COMPUTE": COMPUTE[a.dtype], "BR": tiles[0], "BC": tiles[1]})
 

@@ -10,7 +10,7 @@ from .._launch import DTYPES, launch
 from .._strided import COMPUTE, FLOATS, STORAGE
 from ..functions import arithmetic, unary
 from ..kernels import foreach as kernels, optimizers
-from ..pointwise import Rule
+from ..pointwise import OTHERS, Rule
 
 FIRSTS = {"firsts": "i32"}
 
@@ -109,7 +109,7 @@ def _floats(rule):
 def _of(name):
     """The function of an operator of single tensors."""
     rules = OPERATORS[name].rules
-    return _floats(rules.get((), rules.get((None, ))))
+    return _floats(next(rules[key] for key in ((), (None, ), OTHERS) if key in rules))
 
 
 SELF, OTHER = ("self", ), ("other", "scalar", "scalars")

@@ -145,6 +145,16 @@ def power(x, y):
 
 
 @nereid.jit
+def square_of(x, exponent):
+    return x * x
+
+
+@nereid.jit
+def cube_of(x, exponent):
+    return x * x * x
+
+
+@nereid.jit
 def atan2(x, y):
     x, y = tl.broadcast(x, y)
     return libdevice.atan2(x, y)

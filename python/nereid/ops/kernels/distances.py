@@ -33,6 +33,8 @@ def distances(out, a, b, p, rows, columns, width, a_strides, b_strides, P: tl.co
     from_a = a + n * a_strides[0] + i * a_strides[1]
     from_b = b + n * b_strides[0] + j * b_strides[1]
     total = tl.zeros((BR, BC), COMPUTE)
+    if CONDENSED:  # a tile with no pair i < j
+        width = tl.where((tl.program_id(0) + 1) * BC - 1 > tl.program_id(1) * BR, width, 0)
     for k in range(0, width):
         x = tl.load(from_a + k * a_strides[2], mask=i < rows, other=0).to(COMPUTE)
         y = tl.load(from_b + k * b_strides[2], mask=j < columns, other=0).to(COMPUTE)

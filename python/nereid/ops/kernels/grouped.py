@@ -11,7 +11,7 @@ import nereid.language as tl
 
 from ..functions import activation
 from ._shared import step
-from .products import CHAINED, grouped, hinted, loaded, multiplied
+from .products import grouped, hinted, loaded, multiplied
 
 
 @nereid.jit
@@ -101,25 +101,13 @@ def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, gr
         b_place += (j % 2).to(tl.int64) * hinted(distance, ALIGNED & 2 != 0, MULTIPLE)
     k_known = hinted(k_size, ALIGNED & 16 != 0, MULTIPLE)
     total = tl.zeros((BM, BN), ACC)
-    if IN_ORDER and a.dtype.element_ty == tl.float32:
-        for start in range(0, k_tiles, CHAINED):
-            chain = tl.zeros((BM, BN), ACC)
-            for position in range(start, tl.minimum(start + CHAINED, k_tiles)):
-                left = k_known - position * BK
-                x = loaded(a_place, row_mask, k_of_a < left, True, EVEN & 4 == 0)
-                y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-                chain = multiplied(x, y, chain, False, B_TRANSPOSED, None, PRECISION)
-                a_place += BK * a_k
-                b_place += BK * b_k
-            total += chain
-    else:
-        for position in range(0, k_tiles):
-            left = k_known - position * BK
-            x = loaded(a_place, row_mask, k_of_a < left, True, EVEN & 4 == 0)
-            y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            total = multiplied(x, y, total, False, B_TRANSPOSED, None, PRECISION)
-            a_place += BK * a_k
-            b_place += BK * b_k
+    for position in range(0, k_tiles):
+        left = k_known - position * BK
+        x = loaded(a_place, row_mask, k_of_a < left, True, EVEN & 4 == 0)
+        y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+        total = multiplied(x, y, total, False, B_TRANSPOSED, None, PRECISION)
+        a_place += BK * a_k
+        b_place += BK * b_k
     columns = tl.arange(0, WIDTH)[None, :]
     n_known = hinted(n_size, ALIGNED & 4 != 0, MULTIPLE)
     mask = row_mask & (columns < n_known - column)

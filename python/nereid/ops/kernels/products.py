@@ -13,9 +13,6 @@ import nereid.language as tl
 from ..functions import activation
 from ._shared import split_index, step, write
 
-#: CPUs add up sums of so many tiles of fp32 (256 products): the error of one long sum grows with the root of its length.
-CHAINED = tl.constexpr(2)
-
 
 @nereid.jit
 def loaded(pointer, row_mask, column_mask, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
@@ -217,19 +214,6 @@ def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, 
             x = loaded(a_place + (outer.to(tl.int64) * hinted(a_strides[1], ALIGNED & 1 != 0, MULTIPLE) + k_first * a_k), row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
             y = loaded(b_place + (outer.to(tl.int64) * hinted(b_strides[1], ALIGNED & 2 != 0, MULTIPLE) + k_first * b_k), k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
             total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
-    elif IN_ORDER and a.dtype.element_ty == tl.float32:
-        a_place += first.to(tl.int64) * BK * a_k
-        b_place += first.to(tl.int64) * BK * b_k
-        for start in range(first, last, CHAINED):
-            chain = tl.zeros((BM, BN), ACC)
-            for position in range(start, tl.minimum(start + CHAINED, last)):
-                left = k_known - position * BK
-                x = loaded(a_place, row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
-                y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-                chain = multiplied(x, y, chain, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
-                a_place += BK * a_k
-                b_place += BK * b_k
-            total += chain
     else:
         a_place += first.to(tl.int64) * BK * a_k
         b_place += first.to(tl.int64) * BK * b_k

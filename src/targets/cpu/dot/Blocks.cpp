@@ -4,12 +4,10 @@
 // so a left operand, and the transpose of a right one, are read where they are.
 //
 // C is in rows: two accumulators side by side and two rows of four elements are exchanged by two
-// shuffles, before and after all of K.
+// shuffles after all of K.
 #include "targets/cpu/dot/Blocks.h"
+#include "targets/cpu/dot/DotBuilder.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace nereid::cpu {
@@ -17,10 +15,10 @@ namespace {
 
 using namespace mlir;
 
-class BlockEmitter {
+class BlockEmitter : DotBuilder {
 public:
   BlockEmitter(OpBuilder &b, Location loc, const DotBlocking &plan, const DotOperands &operands)
-      : b(b), loc(loc), plan(plan), operands(operands),
+      : DotBuilder(b, loc, plan, operands),
         accumulator(accumulatorType(b.getContext(), *plan.unit)), word(b.getI64Type()) {
     Type storage = storageType(b.getContext(), *plan.unit);
     operand = VectorType::get({128 / storage.getIntOrFloatBitWidth()}, storage);
@@ -66,7 +64,7 @@ private:
   }
 
   void emitBlock(Value a, Value right, Value c, Size size) {
-    auto steps = [&](Value first, int64_t count, llvm::SmallVector<Value> &sums) {
+    auto steps = [&](Value first, int64_t count, Sums &sums) {
       Value aHere = advance(a, word, scaled(first, operands.aColStride));
       Value bHere = advance(right, word, scaled(first, operands.bRowStride));
       for (int64_t step = 0; step < count; ++step) {
@@ -88,24 +86,9 @@ private:
       }
     };
 
-    llvm::SmallVector<Value> sums = initial(c, size);
-    int64_t whole = plan.k / plan.unroll * plan.unroll;
-    if (plan.k <= 2 * plan.unroll)
-      whole = 0; // a loop of two turns is not worth its branch
-    if (whole) {
-      auto loop = scf::ForOp::create(b, loc, index(0), index(whole), index(plan.unroll), sums);
-      {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(loop.getBody());
-        llvm::SmallVector<Value> carried(loop.getRegionIterArgs());
-        steps(loop.getInductionVar(), plan.unroll, carried);
-        scf::YieldOp::create(b, loc, carried);
-      }
-      sums.assign(loop.getResults().begin(), loop.getResults().end());
-    }
-    if (whole < plan.k)
-      steps(index(whole), plan.k - whole, sums);
-    store(sums, c, size);
+    Sums sums(size.rowPairs() * size.columnPairs(), zero(4));
+    sumOverK(sums, steps);
+    asFresh([&](bool isFresh) { storeAll(sums, c, size, isFresh); });
   }
 
   /// The groups of two rows or columns; of a single one twice the same, and half of the product is
@@ -124,78 +107,30 @@ private:
     return LLVM::BitcastOp::create(b, loc, operand, pair);
   }
 
-  // What the accumulators start from: zeros, or C's old contents.
-  llvm::SmallVector<Value> initial(Value c, Size size) {
-    auto all = [&](bool zeros) {
-      llvm::SmallVector<Value> sums;
-      for (int64_t pair = 0; pair < size.rowPairs(); ++pair) {
-        if (zeros)
-          sums.append(size.columnPairs(), zero(4));
-        else
-          fetchRows(at(c, accumulator, 2 * pair * operands.cRowStride), size,
-                    2 * pair + 1 < size.rows, sums);
-      }
-      return sums;
-    };
-    if (!operands.fresh)
-      return all(operands.zeroC);
-    auto yield = [&](bool zeros) {
-      return [&, zeros](OpBuilder &, Location) { scf::YieldOp::create(b, loc, all(zeros)); };
-    };
-    return scf::IfOp::create(b, loc, operands.fresh, yield(true), yield(false)).getResults();
-  }
-
-  // The pieces of a row of C: four columns (two accumulators), then what is left of them.
-  template <typename Body> void forPieces(Size size, Body body) {
-    for (int64_t column = 0; column < size.columns; column += 4)
-      body(column, std::min<int64_t>(4, size.columns - column));
-  }
-
-  void fetchRows(Value row, Size size, bool hasBoth, llvm::SmallVector<Value> &sums) {
-    forPieces(size, [&](int64_t column, int64_t width) {
-      Value above = fetch(row, column, width);
-      Value below = hasBoth ? fetch(row, column + operands.cRowStride, width) : zero(4);
-      sums.push_back(mixed(above, below, {0, 1, 4, 5}));
-      if (width > 2)
-        sums.push_back(mixed(above, below, {2, 3, 6, 7}));
-    });
-  }
-
-  void store(llvm::ArrayRef<Value> sums, Value c, Size size) {
-    for (int64_t pair = 0; pair < size.rowPairs(); ++pair) {
-      Value row = at(c, accumulator, 2 * pair * operands.cRowStride);
-      forPieces(size, [&](int64_t column, int64_t width) {
-        Value left = sums[pair * size.columnPairs() + column / 2];
-        Value right = width > 2 ? sums[pair * size.columnPairs() + column / 2 + 1] : left;
-        put(mixed(left, right, {0, 1, 4, 5}), row, column, width);
+  // Four columns (two accumulators) of a row of C at a time, then what is left of them.
+  void storeAll(llvm::ArrayRef<Value> sums, Value c, Size size, bool isFresh) {
+    for (int64_t pair = 0; pair < size.rowPairs(); ++pair)
+      for (int64_t column = 0; column < size.columns; column += 4) {
+        int64_t width = std::min<int64_t>(4, size.columns - column);
+        const Value *both = &sums[pair * size.columnPairs() + column / 2];
+        Value left = both[0], right = width > 2 ? both[1] : left;
+        int64_t place = 2 * pair * operands.cRowStride + column;
+        putFirst(mixed(left, right, {0, 1, 4, 5}), c, place, width, isFresh);
         if (2 * pair + 1 < size.rows)
-          put(mixed(left, right, {2, 3, 6, 7}), row, column + operands.cRowStride, width);
-      });
-    }
+          putFirst(mixed(left, right, {2, 3, 6, 7}), c, place + operands.cRowStride, width,
+                   isFresh);
+      }
   }
 
-  /// `width` (1 to 4) elements of C as the first of four.
-  Value fetch(Value base, int64_t offset, int64_t width) {
+  /// The first `width` (1 to 4) of four elements.
+  void putFirst(Value all, Value c, int64_t offset, int64_t width, bool isFresh) {
     if (width == 4)
-      return load(base, accumulator, offset, 4);
-    Value all = zero(4);
+      return put(all, c, accumulator, offset, 4, isFresh);
     if (width >= 2)
-      all = mixed(load(base, accumulator, offset, 2), {}, {0, 1, 0, 1});
+      put(mixed(all, {}, {0, 1}), c, accumulator, offset, 2, isFresh);
     if (width % 2)
-      all = vector::InsertOp::create(b, loc, load(base, accumulator, offset + width - 1, 1), all,
-                                     width - 1);
-    return all;
-  }
-  void put(Value all, Value base, int64_t offset, int64_t width) {
-    if (width == 4)
-      return storeAt(all, base, offset);
-    if (width >= 2)
-      storeAt(mixed(all, {}, {0, 1}), base, offset);
-    if (width % 2)
-      storeAt(vector::ExtractOp::create(b, loc, all, width - 1), base, offset + width - 1);
-  }
-  void storeAt(Value value, Value base, int64_t offset) {
-    LLVM::StoreOp::create(b, loc, value, at(base, accumulator, offset), 4);
+      put(vector::ExtractOp::create(b, loc, all, width - 1), c, accumulator, offset + width - 1, 1,
+          isFresh);
   }
   Value mixed(Value x, Value y, llvm::ArrayRef<int64_t> lanes) {
     return vector::ShuffleOp::create(b, loc, x, y ? y : x, lanes);
@@ -203,42 +138,6 @@ private:
   Value zero(int64_t width) {
     return arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({width}, accumulator)));
   }
-  Value load(Value pointer, Type element, int64_t offset, int64_t width) {
-    Type type = width == 1 ? element : Type(VectorType::get({width}, element));
-    return LLVM::LoadOp::create(b, loc, type, at(pointer, element, offset),
-                                element.getIntOrFloatBitWidth() / 8);
-  }
-
-  // `body` for first ... end - 1: nothing, straight code or a loop.
-  template <typename Body> void forRange(int64_t first, int64_t end, Body body) {
-    if (first >= end)
-      return;
-    if (first + 1 == end)
-      return body(index(first));
-    auto loop = scf::ForOp::create(b, loc, index(first), index(end), index(1));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
-  }
-  Value index(int64_t value) { return arith::ConstantIntOp::create(b, loc, word, value); }
-  Value scaled(Value value, int64_t factor) {
-    return arith::MulIOp::create(b, loc, value, index(factor));
-  }
-  Value advance(Value pointer, Type element, Value count) {
-    return LLVM::GEPOp::create(b, loc, pointer.getType(), element, pointer,
-                               llvm::ArrayRef<LLVM::GEPArg>{count});
-  }
-  Value at(Value pointer, Type element, int64_t offset) {
-    if (offset == 0)
-      return pointer;
-    return LLVM::GEPOp::create(b, loc, pointer.getType(), element, pointer,
-                               llvm::ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-  }
-
-  OpBuilder &b;
-  Location loc;
-  const DotBlocking &plan;
-  const DotOperands &operands;
   Type accumulator, word, operand;
 };
 

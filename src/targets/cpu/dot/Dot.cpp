@@ -1,12 +1,10 @@
 // Emits the loops of a dot: panels of columns, blocks of rows, steps of K.
 #include "targets/cpu/dot/Dot.h"
 #include "targets/cpu/dot/Blocks.h"
+#include "targets/cpu/dot/DotBuilder.h"
 #include "targets/cpu/dot/Tiles.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace nereid::cpu {
@@ -27,17 +25,17 @@ llvm::SmallVector<Piece> piecesOf(int64_t width, int64_t lanes) {
   return pieces;
 }
 
-class DotEmitter {
+class DotEmitter : DotBuilder {
 public:
   DotEmitter(OpBuilder &b, Location loc, const DotBlocking &plan, const DotOperands &operands,
              const Features &features)
-      : b(b), loc(loc), plan(plan), unit(*plan.unit), operands(operands), features(features) {
+      : DotBuilder(b, loc, plan, operands), unit(*plan.unit), features(features) {
     accumulator = accumulatorType(b.getContext(), unit);
     input = unit.group > 1 ? b.getI32Type() : storageType(b.getContext(), unit);
   }
 
   void emit() {
-    forRange(plan.panels, [&](Value panel) {
+    forRange(0, plan.panels, [&](Value panel) {
       Value column = scaled(panel, plan.panelWidth);
       Value bPanel = operands.bPacked
                          ? advance(operands.b, input, scaled(panel, plan.panelWidth * plan.k))
@@ -70,11 +68,10 @@ public:
         Value sum = multiplyAdd(ones, load(row, input, 0, width), loop.getRegionIterArgs()[0]);
         scf::YieldOp::create(b, loc, sum);
       }
-      LLVM::StoreOp::create(b, loc, loop.getResult(0), advance(operands.bias, accumulator, column),
-                            bytes(accumulator));
+      store(loop.getResult(0), advance(operands.bias, accumulator, column), accumulator, 0);
     };
     int64_t whole = plan.n / plan.lanes;
-    forRange(whole, [&](Value i) { piece(scaled(i, plan.lanes), plan.lanes); });
+    forRange(0, whole, [&](Value i) { piece(scaled(i, plan.lanes), plan.lanes); });
     for (Piece rest : piecesOf(plan.n % plan.lanes, plan.lanes))
       piece(index(whole * plan.lanes + rest.column), rest.width);
   }
@@ -86,7 +83,7 @@ private:
 
   void emitPanel(Value bPanel, Value cPanel, Value bias, int64_t width) {
     auto blocks = [&](int64_t firstRow, int64_t count, int64_t rows) {
-      forRange(count, [&](Value block) {
+      forRange(0, count, [&](Value block) {
         Value row = arith::AddIOp::create(b, loc, scaled(block, rows), index(firstRow));
         emitBlock(advance(operands.a, input, scaled(row, operands.aRowStride)), bPanel,
                   advance(cPanel, accumulator, scaled(row, operands.cRowStride)), bias, rows,
@@ -100,7 +97,10 @@ private:
   void emitBlock(Value a, Value bPanel, Value c, Value bias, int64_t rows, int64_t width) {
     auto pieces = piecesOf(width, plan.lanes);
     int64_t bStride = operands.bPacked ? width : operands.bRowStride;
-    llvm::SmallVector<Value> sums = initial(c, rows, pieces);
+    Sums sums;
+    for (int64_t row = 0; row < rows; ++row)
+      for (Piece piece : pieces)
+        sums.push_back(zero(piece.width));
     if (bias)
       for (auto [i, piece] : llvm::enumerate(pieces)) {
         Value share = load(bias, accumulator, piece.column, piece.width);
@@ -110,7 +110,7 @@ private:
         }
       }
 
-    auto steps = [&](Value first, int64_t count, llvm::SmallVector<Value> &sums) {
+    auto steps = [&](Value first, int64_t count, Sums &sums) {
       Value aHere = advance(a, input, scaled(first, operands.aColStride));
       Value bHere = advance(bPanel, input, scaled(first, bStride));
       for (int64_t step = 0; step < count; ++step) {
@@ -129,87 +129,15 @@ private:
       }
     };
 
-    int64_t whole = plan.k / plan.unroll * plan.unroll;
-    if (plan.k <= 2 * plan.unroll)
-      whole = 0; // a loop of two turns is not worth its branch
-    if (whole) {
-      auto loop = scf::ForOp::create(b, loc, index(0), index(whole), index(plan.unroll), sums);
-      {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToStart(loop.getBody());
-        llvm::SmallVector<Value> carried(loop.getRegionIterArgs());
-        steps(loop.getInductionVar(), plan.unroll, carried);
-        scf::YieldOp::create(b, loc, carried);
-      }
-      sums.assign(loop.getResults().begin(), loop.getResults().end());
-    }
-    if (whole < plan.k)
-      steps(index(whole), plan.k - whole, sums);
-    storeAll(sums, c, rows, pieces);
-  }
-
-  // What the accumulators start from: zeros, or C's old contents.
-  llvm::SmallVector<Value> initial(Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {
-    auto all = [&](bool zeros) {
-      llvm::SmallVector<Value> sums;
+    sumOverK(sums, steps);
+    asFresh([&](bool isFresh) {
       for (int64_t row = 0; row < rows; ++row)
-        for (Piece piece : pieces)
-          sums.push_back(
-              zeros ? zero(piece.width)
-                    : load(c, accumulator, row * operands.cRowStride + piece.column, piece.width));
-      return sums;
-    };
-    if (!operands.fresh)
-      return all(operands.zeroC);
-    auto yield = [&](bool zeros) {
-      return [&, zeros](OpBuilder &, Location) { scf::YieldOp::create(b, loc, all(zeros)); };
-    };
-    return scf::IfOp::create(b, loc, operands.fresh, yield(true), yield(false)).getResults();
+        for (auto [i, piece] : llvm::enumerate(pieces))
+          put(sums[row * pieces.size() + i], c, accumulator,
+              row * operands.cRowStride + piece.column, piece.width, isFresh);
+    });
   }
 
-  void storeAll(llvm::ArrayRef<Value> sums, Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {
-    for (int64_t row = 0; row < rows; ++row)
-      for (auto [i, piece] : llvm::enumerate(pieces))
-        LLVM::StoreOp::create(b, loc, sums[row * pieces.size() + i],
-                              at(c, accumulator, row * operands.cRowStride + piece.column),
-                              bytes(accumulator));
-  }
-
-  // `body` for 0 ... count - 1: nothing, straight code or a loop.
-  template <typename Body> void forRange(int64_t count, Body body) {
-    if (count == 0)
-      return;
-    if (count == 1)
-      return body(index(0));
-    auto loop = scf::ForOp::create(b, loc, index(0), index(count), index(1));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
-  }
-
-  Value index(int64_t value) { return arith::ConstantIntOp::create(b, loc, b.getI64Type(), value); }
-  Value scaled(Value value, int64_t factor) {
-    return arith::MulIOp::create(b, loc, value, index(factor));
-  }
-  Value advance(Value pointer, Type element, Value count) {
-    return LLVM::GEPOp::create(b, loc, pointer.getType(), element, pointer,
-                               llvm::ArrayRef<LLVM::GEPArg>{count});
-  }
-  Value at(Value pointer, Type element, int64_t offset) {
-    if (offset == 0)
-      return pointer;
-    return LLVM::GEPOp::create(b, loc, pointer.getType(), element, pointer,
-                               llvm::ArrayRef<LLVM::GEPArg>{int32_t(offset)});
-  }
-  static unsigned bytes(Type element) { return element.getIntOrFloatBitWidth() / 8; }
-  static Type wide(Type element, int64_t width) {
-    return width == 1 ? element : Type(VectorType::get({width}, element));
-  }
-
-  Value load(Value pointer, Type element, int64_t offset, int64_t width) {
-    return LLVM::LoadOp::create(b, loc, wide(element, width), at(pointer, element, offset),
-                                bytes(element));
-  }
   Value widened(Value value, int64_t width) {
     if (input == accumulator || unit.group > 1)
       return value;
@@ -260,11 +188,7 @@ private:
     return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, x, y), sum);
   }
 
-  OpBuilder &b;
-  Location loc;
-  const DotBlocking &plan;
   const DotUnit &unit;
-  const DotOperands &operands;
   const Features &features;
   Type input, accumulator;
 };

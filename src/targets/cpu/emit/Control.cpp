@@ -232,20 +232,14 @@ struct Carried {
   Buffer first, second; // second is empty when the update is in place
 };
 
-// `dot(a, b, carried)` that is the new value of `carried`, with no other use.
-bool isAccumulation(Value argument, Value yielded) {
-  auto dot = yielded.getDefiningOp<tile::DotOp>();
-  return dot && dot.getC() == argument && argument.hasOneUse() && yielded.hasOneUse() &&
-         dot->getBlock() == argument.getParentBlock();
-}
-
 class LoopEmission {
 public:
   explicit LoopEmission(Kernel &kernel) : k(kernel) {}
 
   // Buffers for the initial values, filled. `yielded`: the values of the next round, where they are
-  // known to come from the block that owns the arguments.
-  void begin(ValueRange inits, ValueRange arguments, ValueRange yielded) {
+  // known to come from the block that owns the arguments. `neverRuns` (i1): of a loop that may be
+  // told its first turn; sums that start from zeros are then filled only where there is no turn.
+  void begin(ValueRange inits, ValueRange arguments, ValueRange yielded, Value neverRuns = {}) {
     for (auto [i, init] : llvm::enumerate(inits)) {
       Carried entry;
       entry.argument = arguments[i];
@@ -257,7 +251,17 @@ public:
         entry.first = k.allocate(type);
         if (!inPlace)
           entry.second = k.allocate(type);
-        materializeInto(k, init, entry.first);
+        if (inPlace && neverRuns && startsFromZero(k, init, arguments[i], next)) {
+          startedFresh.push_back(arguments[i]);
+          if (Emit::constant(neverRuns) != 0) {
+            auto branch = scf::IfOp::create(k.b, k.e.loc, neverRuns, /*withElseRegion=*/false);
+            OpBuilder::InsertionGuard guard(k.b);
+            k.b.setInsertionPoint(branch.thenBlock()->getTerminator());
+            materializeInto(k, init, entry.first);
+          }
+        } else {
+          materializeInto(k, init, entry.first);
+        }
         if (entry.second) {
           operands.push_back(entry.first.base);
           operands.push_back(entry.second.base);
@@ -330,6 +334,7 @@ public:
 
   SmallVector<Value> operands;
   SmallVector<Carried> carried;
+  SmallVector<Value> startedFresh; // arguments whose memory was not filled
 
 private:
   Kernel &k;
@@ -337,15 +342,23 @@ private:
 
 } // namespace
 
+bool isAccumulation(Value argument, Value yielded) {
+  auto dot = yielded.getDefiningOp<tile::DotOp>();
+  return dot && dot.getC() == argument && argument.hasOneUse() && yielded.hasOneUse() &&
+         dot->getBlock() == argument.getParentBlock();
+}
+
 static void emitFor(Kernel &k, scf::ForOp op) {
   Block &body = *op.getBody();
   auto yield = cast<scf::YieldOp>(body.getTerminator());
+  Value first = k.scalar(op.getLowerBound()), end = k.scalar(op.getUpperBound());
+  Value neverRuns = k.e.cmp(
+      op.getUnsignedCmp() ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge, first, end);
   LoopEmission emission(k);
-  emission.begin(op.getInitArgs(), op.getRegionIterArgs(), yield.getOperands());
+  emission.begin(op.getInitArgs(), op.getRegionIterArgs(), yield.getOperands(), neverRuns);
   Kernel::Space mark = k.scratchMark();
   auto loop =
-      scf::ForOp::create(k.b, k.e.loc, k.scalar(op.getLowerBound()), k.scalar(op.getUpperBound()),
-                         k.scalar(op.getStep()), emission.operands);
+      scf::ForOp::create(k.b, k.e.loc, first, end, k.scalar(op.getStep()), emission.operands);
   if (op.getUnsignedCmp())
     loop.setUnsignedCmp(true);
   {
@@ -356,6 +369,8 @@ static void emitFor(Kernel &k, scf::ForOp op) {
       k.b.setInsertionPointToStart(loop.getBody());
     k.scalars[op.getInductionVar()] = loop.getInductionVar();
     SmallVector<Buffer> next = emission.bind(op.getRegionIterArgs(), loop.getRegionIterArgs());
+    for (Value argument : emission.startedFresh)
+      k.freshSums[argument] = k.e.cmp(arith::CmpIPredicate::eq, loop.getInductionVar(), first);
     emission.announce(yield.getOperands(), next, &body);
     k.emitBlock(body);
     settle(k, yield.getOperands(), next);

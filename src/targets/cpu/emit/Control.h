@@ -27,6 +27,14 @@ void emitSequential(
 /// One file each.
 void emitScan(Kernel &kernel, tile::ScanOp op);
 void emitDot(Kernel &kernel, tile::DotOp op);
+/// `dot(a, b, argument)` that is the new value of `argument`, which a loop carries, with no other
+/// use.
+bool isAccumulation(mlir::Value argument, mlir::Value yielded);
+/// Whether the product that a loop carries in `argument` starts from zeros (`init`) and adds to
+/// them in each turn, without any other reader: the first turn is then told so
+/// (`Kernel::freshSums`), and nobody writes the zeros. `yielded`: the carried value of the next
+/// turn.
+bool startsFromZero(Kernel &kernel, mlir::Value init, mlir::Value argument, mlir::Value yielded);
 /// Before a kernel's emission: counts its products of each size.
 void countDots(Kernel &kernel, mlir::Operation *root);
 bool emitForeign(Kernel &kernel, mlir::Operation *op); // false: something else

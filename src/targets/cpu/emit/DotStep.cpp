@@ -68,11 +68,30 @@ static std::string functionName(Kernel &k, tile::DotOp op) {
   return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(op, k.e.features).name, a[0], n, a[1]);
 }
 
+bool startsFromZero(Kernel &k, Value init, Value argument, Value yielded) {
+  if (!isAccumulation(argument, yielded) || !isZero(init))
+    return false;
+  auto op = yielded.getDefiningOp<tile::DotOp>();
+  // Another type than that of the instructions is converted before and after each product.
+  return accumulatorType(k.b.getContext(), unitOf(op, k.e.features)) ==
+         tile::elementOf(op.getType());
+}
+
+static bool startsFromZero(Kernel &k, tile::DotOp op) {
+  auto argument = dyn_cast<BlockArgument>(op.getC());
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : nullptr;
+  if (!loop || argument.getArgNumber() == 0)
+    return false;
+  unsigned number = argument.getArgNumber() - 1;
+  return startsFromZero(k, loop.getInitArgs()[number], argument, loop.getYieldedValues()[number]);
+}
+
 void countDots(Kernel &k, Operation *root) {
   root->walk([&](tile::DotOp op) {
     Kernel::Dots &dots = k.dots[functionName(k, op)];
     ++dots.all;
     dots.fromZero += isZero(op.getC());
+    dots.fromZeroAtFirst += startsFromZero(k, op);
     Features wanted = k.e.features;
     k.usesTiles |= unitOf(op, wanted).tiles;
     wanted.tileProducts |= wanted.tileRefusal != 0;
@@ -104,8 +123,9 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
-  if (dots.fromZero && dots.fromZero < dots.all) {
-    operands.fresh = arith::ConstantIntOp::create(k.b, k.e.loc, k.b.getI1Type(), operands.zeroC);
+  if (dots.fromZeroAtFirst || (dots.fromZero && dots.fromZero < dots.all)) {
+    if (!operands.fresh)
+      operands.fresh = arith::ConstantIntOp::create(k.b, k.e.loc, k.b.getI1Type(), operands.zeroC);
     arguments.push_back(operands.fresh);
     operands.zeroC = false;
   }
@@ -430,7 +450,8 @@ void emitDot(Kernel &k, tile::DotOp op) {
   Buffer target = k.allocate(op.getResult());
   Buffer sum = narrow ? k.allocate(resultType.clone(accumulatorType)) : target;
   bool zeroC = isZero(op.getC());
-  if (!zeroC) {
+  Value fresh = k.freshSums.lookup(op.getC());
+  if (!zeroC && !fresh) {
     if (narrow) {
       materializeInto(k, converted(k, op, op.getC(), accumulatorType), sum);
     } else if (Buffer c = k.buffers.lookup(op.getC()); !c || c.base != sum.base) {
@@ -450,6 +471,7 @@ void emitDot(Kernel &k, tile::DotOp op) {
     operands.c = Operands::part(k, sum, batch, m * n);
     operands.cRowStride = n;
     operands.zeroC = zeroC;
+    operands.fresh = fresh;
     emitProduct(k, op, plan, operands);
   });
   if (narrow)

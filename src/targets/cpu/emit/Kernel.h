@@ -58,8 +58,12 @@ public:
   /// How many products the kernel has of each size (DotStep.cpp).
   struct Dots {
     unsigned all = 0, fromZero = 0; ///< of the latter the accumulator is 0
+    unsigned fromZeroAtFirst = 0;   ///< in the first turn of a loop (`freshSums`)
   };
   llvm::StringMap<Dots> dots;
+  /// Sums that a loop carries, in memory that nobody has filled with their initial zeros: an i1,
+  /// whether this is the first turn.
+  llvm::DenseMap<mlir::Value, mlir::Value> freshSums;
   bool usesTiles = false;   ///< some are products of tiles
   bool missesTiles = false; ///< or would be, had Linux given the process their registers
 

@@ -163,13 +163,24 @@ int64_t LoopStep::registersOfColumns() const {
   if (!stores.empty() || !materials.empty())
     return fewest;
   int64_t results = 0;
+  for (const Root &root : reduces)
+    results += root.op->getNumResults();
+  if (results == 0 || costOfElements() > cheap)
+    return fewest;
+  int64_t share = int64_t(k.e.features.vectorRegisters) / (4 * results);
+  return std::clamp(int64_t(llvm::bit_floor(uint64_t(share))), fewest, most);
+}
+
+// Of what the roots compute and store, as costOf counts.
+int LoopStep::costOfElements() const {
   int cost = 0;
   llvm::DenseSet<Value> seen;
   SmallVector<Value> stack;
-  for (const Root &root : reduces) {
-    results += root.op->getNumResults();
-    llvm::append_range(stack, root.op->getOperands());
-  }
+  for (const Root &root : step.roots)
+    if (root.op)
+      llvm::append_range(stack, root.op->getOperands());
+    else
+      stack.push_back(root.value);
   while (!stack.empty()) {
     Value value = stack.pop_back_val();
     Operation *op = value.getDefiningOp();
@@ -181,10 +192,7 @@ int64_t LoopStep::registersOfColumns() const {
     cost += costOf(op);
     llvm::append_range(stack, op->getOperands());
   }
-  if (cost > cheap || results == 0)
-    return fewest;
-  int64_t share = int64_t(k.e.features.vectorRegisters) / (4 * results);
-  return std::clamp(int64_t(llvm::bit_floor(uint64_t(share))), fewest, most);
+  return cost;
 }
 
 int64_t LoopStep::vectorWidth(bool scattered) const {
@@ -423,6 +431,11 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
   Nest slow;
   slow.outer = nest.outer;
   slow.outside = &slowOutside;
+  // Without forms lanes compute their addresses, each by itself, and gather: that takes as long as
+  // single elements do, and less where much is computed of them.
+  constexpr int costly = 16;
+  if (!scans && costOfElements() >= costly)
+    slow.narrowWidth = slow.maxWidth = vectorWidth(/*scattered=*/true);
   nest = slow;
   run();
 }

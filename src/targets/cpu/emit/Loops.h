@@ -84,6 +84,7 @@ private:
   void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
   int64_t registersOfLanes(bool scattered) const;
   int64_t registersOfColumns() const;
+  int costOfElements() const;
   int64_t vectorWidth(bool scattered) const;
 
   Kernel &k;

@@ -55,11 +55,12 @@ static bool runsAlongRows(tile::ScanOp scan) {
 int costOf(Operation *op) {
   if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
     return 0;
-  if (isa<math::MathDialect>(op->getDialect()) &&
-      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
+  if (isa<tile::ExternOp>(op) ||
+      (isa<math::MathDialect>(op->getDialect()) &&
+       !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op)))
     return 20;
   if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
-          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
+          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp>(op))
     return 8;
   return 1;
 }
