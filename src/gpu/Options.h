@@ -43,7 +43,7 @@ struct GpuOptions {
   bool choosesBlocks = false;
   bool keepsNarrow = true; ///< KeepNarrow.cpp
   PersistentRows persistentRows = PersistentRows::Never;
-  int maxRegisters = 0;    ///< 0: no limit of the user's
+  int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;
   /// The iterations of products may be divided among the blocks of a cluster (SplitProducts.h).

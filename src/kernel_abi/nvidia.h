@@ -15,7 +15,8 @@
 // of two blocks, each of which runs a program.
 // Where `isPersistent`, the launch starts as many blocks or clusters along x as the device runs at
 // the same time, or as there are programs if these are fewer, and the second pointer, of profile
-// scratch memory, is the number of programs along x. The axes y and z are those of the grid.
+// scratch memory, is the number of programs along x; null where every program has a block of its
+// own. The axes y and z are those of the grid.
 #pragma once
 
 #include "kernel_abi/SplitRule.h"

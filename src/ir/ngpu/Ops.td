@@ -200,8 +200,8 @@ def NGPU_ClusterSizeOp : NGPU_Op<"cluster_size", [Pure]> {
 def NGPU_ProgramsOp : NGPU_Op<"programs", [Pure]> {
   let summary = "the number of programs of the launch along the first axis";
   let description = [{
-    Only in a kernel with `ngpu.persistent`, of which the launcher starts fewer blocks or clusters than programs and passes this number
-    (kernel_abi/nvidia.h). `tile.num_programs` of axis 0 is then the number of those that run at the same time.
+    Only in a kernel with `ngpu.persistent`, of which the launcher starts fewer blocks or clusters than programs and passes this number.
+    `tile.num_programs` of axis 0 is then the number of those that run at the same time.
   }];
   let results = (outs I32:$result);
   let assemblyFormat = "attr-dict";

@@ -40,7 +40,7 @@ public:
   mutable std::vector<explain::Hint> advice;
   int maxRegisters = 0; ///< of a thread, as the launch asks; 0: it does not
   mutable int stackBytes = 0;
-  int registerDemand = 0; ///< see codegen/RegisterDemand.h; 0: not known
+  int registerDemand = 0;         ///< see codegen/RegisterDemand.h; 0: not known
   bool isBoundByProducts = false; ///< see codegen/RegisterDemand.h
   bool isGradient = false;        ///< made by the compiler
 

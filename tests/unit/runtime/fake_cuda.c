@@ -311,8 +311,10 @@ API int cuKernelSetAttribute(int attribute, int value, void *kernel, int device)
 API int cuKernelSetCacheConfig(void *kernel, int config, int device) {
   return 0;
 }
-/* As if three blocks of 128 threads without shared memory fit on a multiprocessor, and 16 clusters on the device. */
-API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
+/* As if three blocks of 128 threads without shared memory fit on a multiprocessor, and 16 clusters
+ * on the device. */
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
+                                                    size_t shared) {
   CHECK_FAILURE;
   note("blocks of %d threads with %zu bytes\n", threads, shared);
   *blocks = shared ? 1 : 384 / threads;
