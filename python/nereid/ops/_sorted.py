@@ -7,12 +7,10 @@ from ._strided import NARROW, cdiv, collapse, product, programs_wanted, units
 from .kernels import radix, selecting
 from .kernels import sorting as kernels
 
-#: Elements that are ordered by counting.
-COUNTED = 64
-#: Elements of 64 bits that GPUs sort at once in registers; None: they are ordered by counting. Not measured yet.
-WIDE_BLOCK = None
-#: GPUs sort rows of 64-bit elements by comparing all pairs where there are at most so many: that takes one launch. Not measured yet.
-PAIRS = 0
+#: Elements of 64 bits that GPUs sort at once in registers.
+WIDE_BLOCK = 4096
+#: GPUs sort rows of 64-bit elements by comparing all pairs where there are at most so many: that takes one launch.
+PAIRS = 2**22
 #: Bytes of an element -> the shortest rows that are sorted by their digits on GPUs: measured on an H100 by benchmarks/ops/long_rows.py.
 RADIX_FROM = {1: 32768, 2: 32768, 4: 131072, 8: 131072}
 #: Elements that are put in the order of a digit at once, as a logarithm, and warps that do it.
@@ -32,16 +30,14 @@ def _on_cpu(x):
 
 
 def _block(x, length, wanted):
-    """(elements of a block that is sorted at once, whether by a bitonic sort) for rows of `length` elements of which the first `wanted` are kept."""
-    if x.element_size() > 4 and not _on_cpu(x) and WIDE_BLOCK is None:
-        return COUNTED, False
+    """Elements of a block that is sorted at once, for rows of `length` elements of which the first `wanted` are kept."""
     if _on_cpu(x):
         most, parts = 4096, 256 if wanted <= 64 else 4096
     else:
         most, parts = {8: (WIDE_BLOCK, WIDE_BLOCK), 4: (8192, 4096)}.get(x.element_size(), (16384, 4096))
     if wanted > 64 or x.device.type != "cpu":
         parts = most if length <= most else parts
-    return min(parts, max(16, 1 << (length - 1).bit_length())), True
+    return min(parts, max(16, 1 << (length - 1).bit_length()))
 
 
 class _Rows:
@@ -216,7 +212,7 @@ def _merge_blocks(rows, descending, first, count):
     """Sorts blocks of rows, then merges neighbouring runs."""
     x, length, arguments = rows.x, rows.length, rows.arguments() | {"first": first, "count": count}
     wanted = 1 << (first + count - 1).bit_length()
-    block, bitonic = _block(x, length, wanted)
+    block = _block(x, length, wanted)
     blocks, run = cdiv(length, block), min(block, wanted)
     last = blocks == 1
     keys, order, new_length = None, None, 0
@@ -224,13 +220,10 @@ def _merge_blocks(rows, descending, first, count):
         new_length = (blocks - 1) * run + min(run, length - (blocks - 1) * block)
         keys, order = _workspaces(x, rows.count * new_length)
     arguments |= {"keys": keys, "order": order, "run": run, "new_length": new_length}
-    if bitonic:
-        several = max(1, 1024 // block)
-        launch(kernels.sort_tiles, cdiv(rows.count * blocks, several), x.device, arguments | {"rows": rows.count}, {
-            "LAST": last, "DESCENDING": descending, "UNIT": units([rows.x_stride, rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
-        }, divisible=_DIVISIBLE, num_warps=min(32, max(4, block // 256)))
-    else:
-        launch(kernels.sort_blocks, rows.count * blocks, x.device, arguments, {"LAST": last, "DESCENDING": descending, "BLOCK": COUNTED})
+    several = max(1, 1024 // block)
+    launch(kernels.sort_tiles, cdiv(rows.count * blocks, several), x.device, arguments | {"rows": rows.count}, {
+        "LAST": last, "DESCENDING": descending, "UNIT": units([rows.x_stride, rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
+    }, divisible=_DIVISIBLE, num_warps=min(32, max(4, block // 256)))
     while not last:
         length, runs = new_length, cdiv(new_length, run)
         pairs, last = cdiv(runs, 2), runs <= 2

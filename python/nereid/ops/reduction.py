@@ -13,8 +13,6 @@ from .functions import reductions as functions
 from .kernels.reduction import keep_states, reduce, stored_states
 
 
-#: The least number of tiles of a part on GPUs. A second launch costs as much as four; 1, which uses more multiprocessors, has not been measured yet.
-TILES_OF_PART = 4
 DIVISIBLE = ("kept_size", "reduced_size", "in_kept_strides", "in_reduced_strides", "out_strides")
 
 
@@ -181,7 +179,7 @@ class Reduction:
         wanted = programs_wanted(device)
         if programs * 2 > wanted or steps < 2 * least:
             return 1
-        return min(wanted // programs, steps // (least if on_cpu else TILES_OF_PART), 1024)
+        return min(wanted // programs, steps // (least if on_cpu else 1), 1024)
 
     def _run(self, outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_size, in_kept, in_reduced, out_kept, index_strides, parts, programs,
              part_stride, each, map, finish, tile, read, compute, index, tiles):

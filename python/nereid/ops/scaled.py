@@ -15,8 +15,8 @@ from .kernels.quantized import scaled_product
 
 #: The side of blocks that have one scale.
 BLOCK = 128
-#: Whether `can_copy` may hold. The loop is that of benchmarks/ops/block_scaled.py; in the operator it has not been timed yet.
-COPIES = False
+#: Whether `can_copy` may hold.
+COPIES = True
 #: How many products of 8-bit floats a matrix unit of a GPU adds up before its sum, which has fewer bits than fp32, is added in fp32.
 EXACT = 4096
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "tiles_of_part")}

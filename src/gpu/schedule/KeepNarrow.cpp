@@ -95,7 +95,8 @@ bool computedOfNarrower(Value value, llvm::SetVector<Value> &loads,
 }
 
 /// Computes `value` again behind `reduction`, for what uses it there.
-void computeAgain(Value value, Operation *reduction, int64_t threads, size_t most, int32_t &number) {
+void computeAgain(Value value, Operation *reduction, int64_t threads, size_t most,
+                  int32_t &number) {
   Block *block = reduction->getBlock();
   auto isBehind = [&](Operation *user) {
     Operation *ancestor = block->findAncestorOpInBlock(*user);

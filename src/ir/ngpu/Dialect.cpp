@@ -251,9 +251,8 @@ constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   constexpr StringLiteral ofFunctions[] = {
-      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",     "ngpu.sm",
-      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps", splitsName,
-      pairsName,           persistentName};
+      "ngpu.num_warps",   "ngpu.num_blocks",    "ngpu.num_lanes", "ngpu.sm", "ngpu.shared_bytes",
+      "ngpu.tensor_maps", "ngpu.optional_maps", splitsName,       pairsName, persistentName};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))

@@ -46,33 +46,6 @@ def finish(values, indices, x, row, place, element, value_base, index_base, x_ba
 
 
 @nereid.jit
-def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride, first, count, run,
-                new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, BLOCK: tl.constexpr):
-    """Sorts blocks of rows of `x`. LAST: a row is one block, and results are written; else keys and places of the first `run` elements of each block.
-
-    sizes, x_strides, value_strides, index_strides: of the dimensions of the rows; x_stride, ...: along a row. keys, order: (rows, new_length). Grid: blocks.
-    """
-    blocks = tl.cdiv(length, BLOCK)
-    row = tl.program_id(0).to(tl.int64) // blocks
-    block = tl.program_id(0).to(tl.int64) % blocks
-    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
-    lane = tl.arange(0, BLOCK)
-    i = block * BLOCK + lane
-    inside = i < length
-    own = key_of(tl.load(x + offsets[0] + i * x_stride, mask=inside, other=0), DESCENDING)
-    other = key_of(tl.load(x + offsets[0] + (block * BLOCK + lane) * x_stride, mask=inside, other=0), DESCENDING)
-    before = (other[None, :] < own[:, None]) | ((other[None, :] == own[:, None]) & (lane[None, :] < lane[:, None]))
-    place = tl.sum(tl.where(before & inside[None, :], 1, 0), 1).to(tl.int64)
-    if LAST:
-        finish(values, indices, x, row, place, i, offsets[1], offsets[2], offsets[0], value_stride, index_stride, x_stride, first, count, inside)
-    else:
-        kept = inside & (place < run)
-        to = row * new_length + block * run + place
-        tl.store(keys + to, own, mask=kept)
-        tl.store(order + to, i.to(tl.int32), mask=kept)
-
-
-@nereid.jit
 def sort_by_rank(values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride, first, count, DESCENDING: tl.constexpr, BLOCK: tl.constexpr,
                  CHUNK: tl.constexpr):
     """Puts each of BLOCK elements of a row at the place that is the number of elements before it in the sorted row. Grid: blocks of all rows.
