@@ -21,7 +21,7 @@ SEEN = {
     ("softmax", "cpu:avx512", "llir"): 251,
     ("softmax", "cuda:90", "llir"): 425,
     ("matmul", "cpu:avx512", "tile"): 99,
-    ("matmul", "cpu:avx512", "llir"): 619,
+    ("matmul", "cpu:avx512", "llir"): 706,
     ("matmul", "cuda:90", "gpu"): 220,
     ("matmul", "cuda:90", "llir"): 918,
     ("attention", "cpu:avx512", "tile"): 153,

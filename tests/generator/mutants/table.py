@@ -212,7 +212,7 @@ expr("cpu", ATOMIC, "return rmw(LLVM::AtomicBinOp::umax, value);", "LLVM::Atomic
 expr("cpu", ATOMIC, "auto branch = scf::IfOp::create(k.b, k.e.loc, TypeRange{k.e.lower(element)}, in.back(), true);", "in.back()", "k.e.integer(k.b.getI1Type(), 1)",
      "masked atomics run in every lane")
 DOT = "src/targets/cpu/dot/Dot.cpp"
-expr("cpu", DOT, "steps(index(whole), plan.k - whole, sums);", "plan.k - whole", "plan.k - whole - (plan.k > 16)", "the last step of K left out")
+expr("cpu", "src/targets/cpu/dot/DotBuilder.h", "steps(index(whole), plan.k - whole, sums);", "plan.k - whole", "plan.k - whole - (plan.k > 16)", "the last step of K left out")
 expr("cpu", DOT, "blocks(plan.longBlocks * (plan.rows + 1), plan.rowBlocks - plan.longBlocks, plan.rows);", "plan.longBlocks * (plan.rows + 1)", "plan.longBlocks * plan.rows",
      "blocks of rows overlap")
 expr("cpu", DOT, "return arith::ExtSIOp::create(b, loc, wide(accumulator, width), value);", "arith::ExtSIOp::create(b, loc, wide(accumulator, width), value)",

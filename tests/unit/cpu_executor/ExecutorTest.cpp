@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <gtest/gtest.h>
+#include <random>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -369,6 +370,54 @@ TEST_F(ExecutorTest, AForkedChildBuildsItsOwnPool) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   expectAllOnce(100, 1, 1);
+}
+
+/// Of a process of its own: other threads make their first launches while this one forks.
+TEST(FirstLaunch, DISABLED_WhileAnotherThreadForks) {
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      ++ready;
+      while (ready < 4) {
+      }
+      for (int i = 0; i < 20; ++i)
+        expectAllOnce(100, 1, 1);
+    });
+  while (ready < 3) {
+  }
+  ++ready;
+  std::this_thread::sleep_for(std::chrono::microseconds(std::random_device()() % 400));
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    LaunchOptions options;
+    options.independent = false; // waits for its turn
+    expectAllOnce(1000, 1, 1, options);
+    _exit(testing::Test::HasFailure());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(FirstLaunch, MayBeMadeWhileAnotherThreadForks) {
+  for (int round = 0; round < 100; ++round) {
+    pid_t process = fork();
+    ASSERT_GE(process, 0);
+    if (process == 0) {
+      setenv("NEREID_CPU_THREADS", "4", 1);
+      execl("/proc/self/exe", "executor", "--gtest_filter=FirstLaunch.DISABLED*",
+            "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
+      _exit(2);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(process, &status, 0), process);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "round " << round;
+  }
 }
 #endif
 

@@ -305,9 +305,11 @@ Global *makeGlobal() {
     delete fresh;
     return expected;
   }
-  pthread_atfork(nullptr, nullptr, &forgetInChild);
   return fresh;
 }
+
+/// From when the program starts: a fork may happen during the first launch of another thread.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, &forgetInChild);
 
 int defaultThreads() {
   int64_t wish = configuredThreads();
