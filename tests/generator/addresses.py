@@ -112,7 +112,9 @@ class Addresses:
             modulus = self.choose((size, 16, 24, 32, 33))
             if not self.inside_function and self.chance(0.5):
                 modulus = self.add_scalar(modulus)
-            return self.make("mod", self.make("add", e, self.scalar_term(1)), modulus)
+            moved = self.make("add", e, self.scalar_term(1))
+            # GPU code supposes that what is divided in an address is not negative (src/gpu/layouts/AccessWidth.h).
+            return moved if np.any(np.asarray(moved.value.array) < 0) else self.make("mod", moved, modulus)
         if kind == "narrow":
             narrow = self.make("cast", e, dtype=self.choose(("int8", "uint8", "uint8", "int16", "uint16")))
             return self.make("mul", narrow, self.choose((1, 2, 3, 4, 5, 8)))
