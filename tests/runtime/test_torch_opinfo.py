@@ -76,3 +76,33 @@ def test_a_run_ends_in_time(tmp_path):
 def test_options_that_do_not_fit(tmp_path):
     status, _, errors = run(tmp_path / "results.jsonl", "--reference", "triton")
     assert status == 2 and "Triton is for --device cuda" in errors
+
+
+def test_roundings_between_operators(monkeypatch):
+    """PyTorch's compiler does not round the bf16 sums that their minimum is compared with, so that its gradient is 0 / 0; other wrong results remain wrong."""
+    import torch
+    monkeypatch.syspath_prepend(RUN.parent)
+    is_rounding = importlib.import_module("samples")._is_rounding
+    values = {"exact": [[1.0, 2.0], [4.0, 8.0]], "rounded": [[1.0, 1 / 256], [4.0, 8.0]]}  # bf16 has 8 bits: the sum 1 + 1/256 is rounded
+
+    def smallest(x):
+        return torch.linalg.matrix_norm(x, float("-inf"))
+
+    def run_on(rows):
+
+        def run(called):
+            x = torch.tensor(values[rows], dtype=torch.bfloat16, requires_grad=True)
+            result = called(x)
+            return result, [result.detach(), *torch.autograd.grad(result, x)]
+
+        return run
+
+    undefined = torch.full((2, 2), float("nan"), dtype=torch.bfloat16)
+    for rows in values:
+        run = run_on(rows)
+        result, gradient = run(smallest)[1]
+        assert gradient.tolist() == [[1, 1], [0, 0]]
+        assert is_rounding(run, smallest, [result, undefined], "bfloat16") == (rows == "rounded")
+        assert is_rounding(run, smallest, [result, gradient], "bfloat16") == (rows == "exact")
+        assert not is_rounding(run, smallest, [result, 0 * gradient], "bfloat16")
+        assert not is_rounding(run, smallest, [result], "bfloat16")

@@ -9,7 +9,7 @@ Not part of CI: all samples take hours. The order is by rounds: a sample of each
 With `--seed` operators and samples are in random order, which a run that goes on must repeat. A result is a line of JSON for each sample; a run that is started again with the same
 file goes on where it ended. Beside the file a table of outcomes and one by operator are written (`.md`). `--shard 2/8` takes each eighth operator from the
 second on. Samples run in child processes (samples.py), which end after `--timeout` seconds without an answer; crashes and timeouts are results, too, and a process without an answer writes its stacks into `FILE.log`. A sample is skipped
-where eager PyTorch refuses it, or gives two results for two calls.
+where eager PyTorch refuses it, or gives two results for two calls; one of fp16 or bf16 also where eager PyTorch gives the wrong result, too, for the graphs of PyTorch's compiler without the roundings that this leaves out.
 
 With `--reference` samples that fail run with another compiler as well: the Triton that is installed (a GPU), or none, which is PyTorch's C++ on the CPU.
 The exit status is 1 if samples fail here and not there, or if that is not known, 2 for a run that could not start.
@@ -38,7 +38,7 @@ OUTCOMES = {
     "refused": "PyTorch's compiler gave up before it called the compiler of kernels",
     "crash": "the process ended",
     "timeout": "the process gave no answer in time",
-    "skipped": "eager PyTorch refuses the sample, or its result is random or undefined",
+    "skipped": "eager PyTorch refuses the sample, its result is random or undefined, or depends on roundings between operators",
 }
 FAILURES = {"wrong", "error", "refused", "crash", "timeout"}
 #: Options that all runs with one file have in common.
