@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <mutex>
-#include <pthread.h>
 #include <type_traits>
 
 extern char **environ;
@@ -176,21 +175,24 @@ std::atomic<const Settings &(*)()> followed{nullptr};
 
 std::atomic<Settings::Guard> environmentGuard{nullptr};
 
-/// What `Settings::setOverrides` has set, as NAME=value; null: nothing yet. Lives for ever.
-constinit std::vector<std::string> *overrides = nullptr;
+/// What `Settings::setOverrides` has set, as NAME=value.
+struct Overrides {
+  std::mutex mutex;
+  std::vector<std::string> entries;
+};
 
-/// Of who reads settings. A fork waits for it: what it initialises, or has locked, would stay so in
-/// the child.
-constinit std::mutex readingMutex;
-[[maybe_unused]] const int registered = pthread_atfork(
-    [] { readingMutex.lock(); }, [] { readingMutex.unlock(); }, [] { readingMutex.unlock(); });
+Overrides &overrides() {
+  static auto *all = new Overrides();
+  return *all;
+}
 
 /// The overrides in front of what the environment says; `hold` keeps the texts.
 Settings readWithOverrides(DiagnosticEngine &diagnostics) {
-  std::lock_guard lock(readingMutex);
   std::vector<std::string> hold;
-  if (overrides)
-    hold = *overrides;
+  {
+    std::lock_guard lock(overrides().mutex);
+    hold = overrides().entries;
+  }
   std::vector<std::string_view> entries(hold.begin(), hold.end());
   for (char **entry = environ; entry && *entry; ++entry)
     entries.push_back(*entry);
@@ -347,13 +349,10 @@ void Settings::setEnvironmentGuard(Guard guard) {
 const Settings &Settings::setOverrides(std::vector<std::string> entries,
                                        DiagnosticEngine &diagnostics) {
   std::vector<std::string_view> views(entries.begin(), entries.end());
+  read(views, diagnostics);
   {
-    std::lock_guard lock(readingMutex);
-    read(views, diagnostics);
-    if (overrides)
-      *overrides = std::move(entries);
-    else
-      overrides = new std::vector<std::string>(std::move(entries));
+    std::lock_guard lock(overrides().mutex);
+    overrides().entries = std::move(entries);
   }
   return refresh();
 }
