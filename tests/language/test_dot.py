@@ -277,7 +277,7 @@ def kernel(a_ptr, b_ptr, steps_ptr, out_ptr):
 def test_long_sums_have_short_parts(target):
     """fp32: the tiles of a loop over K are added up, so the error is below that of adding one product after the other, which grows with the root of K."""
     if target != "cpu":
-        pytest.skip("multiply-add units of GPUs take one product after the other")
+        pytest.skip("this order of additions is the CPU target's: GPUs add fp32 products along K one after the other")
     m = n = 32
     k = 8192
     random = np.random.default_rng(3)

@@ -147,7 +147,7 @@ def leaves(name, value):
         yield name, value
 
 
-@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="the simulator is not built")
+@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="needs the simulator: build the target nereid-simulate, as scripts/build.sh does, or set NEREID_TEST_SIMULATOR")
 @pytest.mark.parametrize("size, causal, one_pass", [(64, False, True), (128, True, True), (128, False, False), (256, True, False)])
 def test_numbers_on_simulated_threads(size, causal, one_pass, monkeypatch, tmp_path):
     """The code for sm_90 with its tiles, on simulated threads and a simulated copy engine (tests/unit/nvidia/Simulate.cpp): two heads of queries for one of keys, lengths that divide by no tile."""

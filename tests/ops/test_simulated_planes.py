@@ -212,7 +212,7 @@ def test_interpolation(case, backward, simulated):
     """All ranks and forms: lines, planes, volumes, channels last; results in 64-bit floats are the measure."""
     name, sizes, output, more, dtype, form = case
     if not hasattr(aten, name):
-        pytest.skip("this PyTorch has no such filter")
+        pytest.skip(f"PyTorch {torch.__version__} has no operator aten::{name}: newer releases do")
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 200, (*sizes[:2], *(output if backward else sizes[2:])), generator=generator).to(dtype)
     x = x if form is None else x.contiguous(memory_format=form)
