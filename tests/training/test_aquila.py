@@ -106,6 +106,18 @@ def test_cheap_recomputation(sharded, train, tmp_path):
     assert losses(tmp_path)[:5] == losses(sharded)[:5]
 
 
+def test_how_a_process_leaves(environment, tmp_path):
+    """With its status, all that it has written, and its kernels in the cache; nothing of the interpreter's end runs, where threads of gloo may abort the process."""
+    program = tmp_path / "program.py"
+    program.write_text("import atexit, os, sys, torch\nfrom nereid.ops import fused\natexit.register(os.abort)\nimport parallel\n"
+                       "print('asked', end='')\nfused.rms_norm(torch.randn(3, 77), torch.ones(77))\nsys.stderr.write('and')\nparallel.leave(3)\n")
+    cache = tmp_path / "kernels"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**environment, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), environment.get("PYTHONPATH", "")]), "NEREID_CACHE_DIR": str(cache)})
+    assert (done.returncode, done.stdout, done.stderr) == (3, "asked", "and")
+    assert any(path.is_file() and path.stat().st_size for path in cache.rglob("*"))
+
+
 def test_kept_weights(sharded, train, tmp_path):
     train(tmp_path, "--operators", "fused", "--micro", "2", "--keep-weights", processes=2)
     assert losses(tmp_path) == losses(sharded), "the same numbers, gathered once"

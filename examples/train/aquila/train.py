@@ -314,4 +314,4 @@ def main(given=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parallel.leave(main())

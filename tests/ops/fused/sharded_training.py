@@ -1,6 +1,8 @@
 """One of two processes (gloo) that compute with DTensors what a training step does, and compare results and gradients with those of whole tensors (`test_sharding_training.py` starts them)."""
 
 import math
+import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -151,6 +153,8 @@ def main():
     for dtype in (torch.float32, torch.bfloat16):
         check_optimizer(mesh, dtype)
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # not by way of the interpreter's end, where gloo's threads may abort the process (leave() in examples/train/aquila/parallel.py)
 
 
 if __name__ == "__main__":
