@@ -83,8 +83,8 @@ export NEREID_TEST_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulat
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models --ignore tests/differentiation
-step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 3 --each-function)
-step "models of transformers" pytest models -n 2 tests/models $(sample 3 --each-function)
+step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 4 --each-function)
+step "models of transformers" pytest models -n 2 tests/models $(sample 4 --each-function)
 step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50 --each-function)
 step "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
   --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py --ignore tests/ops/fused $(sample 200)
