@@ -57,6 +57,30 @@ def test_blocks_that_share_a_product(monkeypatch):
     assert text not in nereid(*arguments, "cuda:80").stdout
 
 
+def test_rows_fetched_ahead(tmp_path, monkeypatch):
+    """A block runs several programs: said, with the access of the row that it fetches for the next one."""
+    file = tmp_path / "rows.py"
+    file.write_text("""import nereid
+import nereid.language as tl
+
+@nereid.jit
+def mean(out, x, n, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * n + columns, mask=columns < n, other=0).to(tl.float32)
+    tl.store(out + tl.program_id(0) * n + columns, values - tl.sum(values, axis=0) / n, mask=columns < n)
+""")
+    options = [str(file), "mean", "*bf16:16, *bf16:16, i32:16, 32768", "--num-warps", "16"]
+    text = "a block runs several, and fetches the rows of the next one ahead"
+    arguments = ["explain", options[0], "--kernel", "mean", "--signature", options[2], "--target", "cuda:90", "--num-warps"]
+    assert text in nereid(*arguments, "16").stdout
+    load, store = report(*options)["accesses"]
+    assert (load["what"], load["route"], load["bytes"], load["place"]["line"]) == ("load", "asynchronous copy", 16, 7)
+    assert (store["what"], store["route"]) == ("store", "registers")
+    monkeypatch.setenv("NEREID_PERSISTENT_ROWS", "never")
+    assert text not in nereid(*arguments, "16").stdout
+    assert [access["route"] for access in report(*options)["accesses"]] == ["registers"] * 2
+
+
 def test_advice_about_width():
     assert advice(report(SEED, "add_kernel", ADD.format(":16"))) == []
     lines = [number for number, text in enumerate(open(SEED), 1)

@@ -511,6 +511,9 @@ void explainLayouts(func::FuncOp kernel, explain::Report &report) {
           layouts.add("asynchronous copy, by thread", op, copy.getPtr().getType());
           layouts.add("asynchronous copy, in shared memory", op, copy.getBuffer().getType());
         })
+        .Case([&](ngpu::FetchOp fetch) {
+          layouts.add("asynchronous copy, by thread", op, fetch.getPtr().getType());
+        })
         .Case([&](ngpu::TmaLoadOp load) {
           layouts.add("block of the copy engine, in shared memory", op, load.getBuffer().getType());
         })
@@ -564,6 +567,13 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
           accesses.add("load", "asynchronous copy", op, copy.getPtr(), copy.getMask(),
                        copy.getContiguity() *
                            tile::sizeInBytes(copy.getBuffer().getType().getElementType()));
+        })
+        .Case([&](ngpu::FetchOp fetch) { // of the next program's row; each block begins with one
+          accesses.add(
+              "load", "asynchronous copy", op, fetch.getPtr(), fetch.getMask(),
+              fetch.getContiguity() *
+                  tile::sizeInBytes(
+                      cast<tile::PtrType>(tile::elementOf(fetch.getPtr().getType())).getPointee()));
         })
         .Case(
             [&](ngpu::TmaLoadOp load) { addBlock("load", op, load.getBuffer().getType(), report); })
