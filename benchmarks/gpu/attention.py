@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from child import child
+
 KERNELS = '''
 import LANGUAGE as lib
 import LANGUAGE.language as tl
@@ -215,16 +217,6 @@ def measure(problem, names, seconds):
         print(f"  d={dim}{' causal' if causal else '':7} {label:44} {ms * 1000:9.1f} us  {flop / ms / 1e9:7.1f} TFLOP/s")
 
 
-def child(arguments, timeout, setting=None):
-    """Output of this program run with other arguments, or what went wrong."""
-    try:
-        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout,
-                              env={**os.environ, **(setting or {})})
-    except subprocess.TimeoutExpired:
-        return None, "it hangs"
-    return (done.stdout, None) if done.returncode == 0 else (done.stdout, (done.stderr.strip().splitlines() or ["?"])[-1][:300])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=6.0, help="of measuring, a problem")
@@ -270,7 +262,7 @@ def main():
             print(f"d={dim}{' causal' if causal else ''} {label}: {note}, error {found.get('worst')}", flush=True)
             if found.get("right"):
                 right.append([label, setting, variant])
-        text, error = child(["--measure", problem, "--names", json.dumps(right), "--seconds", str(options.seconds)], 40)
+        text, error = child(__file__, ["--measure", problem, "--names", json.dumps(right), "--seconds", str(options.seconds)], 40)
         print((text or "") + (f"  {problem}: {error}" if error else ""), flush=True)
         if time.monotonic() - start > options.budget:
             print("out of time")

@@ -7,16 +7,15 @@ tiles and of programs. Then the right ones are measured in turns with cuBLAS: fr
 """
 
 import argparse
-import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
 FOLDER = pathlib.Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
+from child import child, right_ones
 
 # Kernel, block, warps, stages.
 CONFIGURATIONS = [("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 256, 64), 8, 4), ("persistent", (256, 128, 64), 8, 4), ("persistent", (128, 128, 64), 4, 4),
@@ -106,15 +105,6 @@ def measure(size, names, seconds):
         print(f"  {m}x{n}x{k}  {label:44} {ms * 1000:9.1f} us  {2 * m * n * k / ms / 1e9:6.0f} TFLOP/s  {times['cuBLAS'] / ms:.3f} of cuBLAS")
 
 
-def child(arguments, timeout):
-    """Output of this program run with other arguments, or what went wrong."""
-    try:
-        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return None, "it hangs"
-    return done.stdout, None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1][:300]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, a size")
@@ -131,22 +121,16 @@ def main():
         return check(CONFIGURATIONS[options.check], options.mode)
     if options.measure:
         return measure(options.measure, options.names.split(","), options.seconds)
-    start, right = time.monotonic(), []
-    jobs = [(i, mode) for i in range(len(CONFIGURATIONS)) for mode in MODES if options.only in name_of(CONFIGURATIONS[i], mode)]
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        checks = list(pool.map(lambda job: child(["--check", str(job[0]), "--mode", job[1]], 60), jobs))
-    for (i, mode), (text, error) in zip(jobs, checks):
-        found = json.loads(text.splitlines()[-1]) if not error and text else {}
-        print(f"{name_of(CONFIGURATIONS[i], mode):44} {error or ('right' if found['right'] else 'WRONG')}, error {found.get('worst')}", flush=True)
-        if found.get("right"):
-            right.append(name_of(CONFIGURATIONS[i], mode))
+    start = time.monotonic()
+    names = [(name_of(configuration, mode), ["--check", str(i), "--mode", mode]) for i, configuration in enumerate(CONFIGURATIONS) for mode in MODES]
+    right = right_ones(__file__, [job for job in names if options.only in job[0]], 8)
     print(f"checked in {time.monotonic() - start:.0f} s", flush=True)
     for size in [] if options.check_only else options.sizes.split(","):
         left = options.budget - (time.monotonic() - start)
         if left < 5:
             print(f"  {size}: out of time")
             continue
-        text, error = child(["--measure", size, "--names", ",".join(right), "--seconds", str(options.seconds)], min(left, 45))
+        text, error = child(__file__, ["--measure", size, "--names", ",".join(right), "--seconds", str(options.seconds)], min(left, 45))
         print((text or "") + (f"  {size}: {error}" if error else ""), flush=True)
 
 

@@ -12,11 +12,11 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from child import child
 
 DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 #: NEREID_TENSOR_COPIES and NEREID_WARP_SPECIALIZE
@@ -220,15 +220,6 @@ def launch_cost():
               f"{medians['always'] - medians['never']:+.3f} us (at most +0.15)")
 
 
-def child(arguments, timeout):
-    """Output of this program run with other arguments, or what went wrong."""
-    try:
-        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return None, "it hangs"
-    return (done.stdout, None) if done.returncode == 0 else (done.stdout, (done.stderr.strip().splitlines() or ["?"])[-1][:300])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=225, help="altogether")
@@ -247,7 +238,7 @@ def main():
     left = lambda: options.seconds - (time.monotonic() - start)
     jobs = [(i, mode, dtypes[0]) for i in CHECKED for mode in MODES if mode != "never"] + [(0, mode, dtype) for dtype in dtypes for mode in MODES]
     for i, mode, dtype in dict.fromkeys(jobs):
-        text, error = child(["--check", json.dumps([i, mode, dtype])], min(40, max(left(), 1)))
+        text, error = child(__file__, ["--check", json.dumps([i, mode, dtype])], min(40, max(left(), 1)))
         found = json.loads(text.splitlines()[-1]) if not error and text else {"wrong": [error]}
         verdict = error or ("WRONG: " + ", ".join(found["wrong"]) if found["wrong"] else "right")
         print(f"{CONFIGURATIONS[i]} {mode} {dtype}: {verdict}, error {found.get('worst')}", flush=True)
@@ -260,7 +251,7 @@ def main():
     rows = [(shape, dtype) for dtype in dtypes for shape in SHAPES]
     for done, (shape, dtype) in enumerate(rows):
         seconds = max(0.3, min(2.0, left() / (len(rows) - done) / 8))
-        text, error = child(["--measure", json.dumps([shape, dtype, right, seconds])], max(min(60, left()), 1))
+        text, error = child(__file__, ["--measure", json.dumps([shape, dtype, right, seconds])], max(min(60, left()), 1))
         print((text or "") + (f"  {shape} {dtype}: {error}" if error else ""), flush=True)
         if left() < 5:
             print("no time for the other sizes")

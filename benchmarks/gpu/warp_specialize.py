@@ -7,13 +7,13 @@ cuBLAS, with a cold L2 cache and normal random data, in a process that is stoppe
 """
 
 import argparse
-import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
+
+from child import child, right_ones
 
 KERNELS = '''
 import LANGUAGE as lib
@@ -167,15 +167,6 @@ def measure(size, names, seconds, only):
         print(f"  {m}x{n}x{k}  {label:48} {ms * 1000:9.1f} us  {2 * m * n * k / ms / 1e9:7.1f} TFLOP/s")
 
 
-def child(arguments, timeout):
-    """Output of this program run with other arguments, or what went wrong."""
-    try:
-        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return None, "it hangs"
-    return (done.stdout, None) if done.returncode == 0 else (done.stdout, (done.stderr.strip().splitlines() or ["?"])[-1][:300])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, a size")
@@ -191,17 +182,12 @@ def main():
         return check(CONFIGURATIONS[options.check], options.mode)
     if options.measure:
         return measure(options.measure, options.names.split(","), options.seconds, options.only)
-    start, right = time.monotonic(), []
-    jobs = [(i, mode) for i in range(len(CONFIGURATIONS)) for mode in options.modes.split(",") if options.only in name_of(CONFIGURATIONS[i], "")]
-    with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        checks = list(pool.map(lambda job: child(["--check", str(job[0]), "--mode", job[1]], 60), jobs))
-    for (i, mode), (text, error) in zip(jobs, checks):
-        found = json.loads(text.splitlines()[-1]) if not error and text else {}
-        print(f"{name_of(CONFIGURATIONS[i], mode):48} {error or ('right' if found['right'] else 'WRONG')}, error {found.get('worst')}", flush=True)
-        if found.get("right"):
-            right.append(name_of(CONFIGURATIONS[i], mode))
+    start = time.monotonic()
+    jobs = [(name_of(configuration, mode), ["--check", str(i), "--mode", mode]) for i, configuration in enumerate(CONFIGURATIONS) for mode in options.modes.split(",")
+            if options.only in name_of(configuration, "")]
+    right = right_ones(__file__, jobs, 6)
     for size in options.sizes.split(","):
-        text, error = child(["--measure", size, "--names", ",".join(right), "--only", options.only, "--seconds", str(options.seconds)], 40)
+        text, error = child(__file__, ["--measure", size, "--names", ",".join(right), "--only", options.only, "--seconds", str(options.seconds)], 40)
         print((text or "") + (f"  {size}: {error}" if error else ""), flush=True)
         if time.monotonic() - start > 110:
             break

@@ -3,17 +3,11 @@
 The results need the simulator (`nereid-simulate`), which NEREID_TEST_SIMULATOR names.
 """
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import nereid
 import nereid.language as tl
 import pytest
 import torch
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
 
 
 def compiled(kernel, *arguments, target="cuda:90", **options):
@@ -138,11 +132,6 @@ print("right")
 '''
 
 
-@pytest.mark.skipif(not os.environ.get("NEREID_TEST_SIMULATOR"), reason="needs the simulator: set NEREID_TEST_SIMULATOR to build/release/tests/unit/nvidia/nereid-simulate, as scripts/test.sh does")
 @pytest.mark.parametrize("blocks", [2, 4])
-def test_results_of_clusters(blocks, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(_PROGRAM)
-    environment = {**os.environ, "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
-    done = subprocess.run([sys.executable, str(program), str(blocks)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout == "right\n", done.stderr[-4000:]
+def test_results_of_clusters(blocks, simulated):
+    simulated(_PROGRAM, blocks)

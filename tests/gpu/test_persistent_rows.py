@@ -3,17 +3,10 @@
 The results need the simulator (`nereid-simulate`), which NEREID_TEST_SIMULATOR names; it runs two programs of a kernel at a time.
 """
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import nereid
 import nereid.language as tl
 import pytest
 import torch
-
-TESTS = pathlib.Path(__file__).resolve().parents[1]
 
 
 @nereid.jit
@@ -179,7 +172,6 @@ print("right")
 '''
 
 
-@pytest.mark.skipif(not os.environ.get("NEREID_TEST_SIMULATOR"), reason="needs the simulator: set NEREID_TEST_SIMULATOR to build/release/tests/unit/nvidia/nereid-simulate, as scripts/test.sh does")
 @pytest.mark.parametrize("name, dtype, columns, block, warps, blocks", [
     ("softmax", "float32", 1024, 1024, 4, 1),
     ("softmax", "float32", 1008, 1024, 4, 1),
@@ -189,9 +181,5 @@ print("right")
     ("added_norm", "bfloat16", 2048, 2048, 1, 2),
     ("two_axes", "float32", 512, 512, 2, 1),
 ])
-def test_results(name, dtype, columns, block, warps, blocks, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(_PROGRAM)
-    environment = {**os.environ, "NEREID_PERSISTENT_ROWS": "always", "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
-    done = subprocess.run([sys.executable, str(program), name, dtype, *map(str, (columns, block, warps, blocks))], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout == "right\n", done.stderr[-4000:]
+def test_results(name, dtype, columns, block, warps, blocks, simulated):
+    simulated(_PROGRAM, name, dtype, columns, block, warps, blocks, NEREID_PERSISTENT_ROWS="always")

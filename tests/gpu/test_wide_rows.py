@@ -4,18 +4,13 @@ The results need the simulator (`nereid-simulate`), which NEREID_TEST_SIMULATOR 
 """
 
 import json
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import nereid
 import nereid.language as tl
 import pytest
 import torch
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
 
 
 @nereid.jit
@@ -196,16 +191,11 @@ print("right")
 '''
 
 
-@pytest.mark.skipif(not os.environ.get("NEREID_TEST_SIMULATOR"), reason="needs the simulator: set NEREID_TEST_SIMULATOR to build/release/tests/unit/nvidia/nereid-simulate, as scripts/test.sh does")
 @pytest.mark.parametrize("name, dtype, columns, warps, blocks, rows", [
     ("softmax", "float32", 8201, 1, 2, 2),
     ("softmax", "bfloat16", 4096, 1, 1, 3),
     ("softmax", "bfloat16", 16384, 1, 2, 2),
     ("norm", "bfloat16", 16384, 1, 2, 2),
 ])
-def test_results(name, dtype, columns, warps, blocks, rows, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(_PROGRAM)
-    environment = {**os.environ, "NEREID_KEEP_NARROW": "1", "SIMULATED_TARGET": "cuda:90", "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(TESTS)])}
-    done = subprocess.run([sys.executable, str(program), name, dtype, *map(str, (columns, warps, blocks, rows))], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout == "right\n", done.stderr[-4000:]
+def test_results(name, dtype, columns, warps, blocks, rows, simulated):
+    simulated(_PROGRAM, name, dtype, columns, warps, blocks, rows, NEREID_KEEP_NARROW="1")

@@ -15,6 +15,14 @@ using namespace mlir;
 
 namespace nereid::test {
 
+std::string replaced(std::string text,
+                     std::initializer_list<std::pair<std::string, std::string>> pairs) {
+  for (const auto &[from, to] : pairs)
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  return text;
+}
+
 uint16_t halfOf(float value) {
   llvm::APFloat number(value);
   bool inexact;

@@ -9,6 +9,11 @@
 
 namespace nereid::test {
 
+/// `text` with every occurrence of the first string of a pair replaced by the second; one pair
+/// after the other.
+std::string replaced(std::string text,
+                     std::initializer_list<std::pair<std::string, std::string>> pairs);
+
 /// The bits of the nearest half.
 uint16_t halfOf(float value);
 
@@ -24,7 +29,7 @@ struct SimulatedLaunch {
   unsigned blocks = 1; ///< of the cluster that runs it, where the launcher chooses how many
   uint32_t program = 0, programs = 1;
   llvm::function_ref<void(llvm::Module &)> damage; ///< changes the emitted code
-  std::optional<unsigned> late;                    ///< as in the simulator
+  std::optional<unsigned> late = std::nullopt;     ///< as in the simulator
 };
 
 /// Compiles the kernel of the module `text` and runs it as one program. `words`: its arguments

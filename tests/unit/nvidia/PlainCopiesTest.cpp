@@ -2,6 +2,7 @@
 // descriptors of them, all GPU passes and the emitter, on simulated threads and a simulated copy
 // engine. The launcher's part (which maps it makes) is repeated here.
 #include "CopyEngine.h"
+#include "DividedKernel.h"
 #include "WarpSimulator.h"
 
 #include "gpu/pipeline/Pipeline.h"
@@ -26,13 +27,6 @@ namespace nereid::test {
 namespace {
 
 constexpr int side = 64; ///< of all blocks
-
-uint16_t halfOf(float value) {
-  llvm::APFloat number(value);
-  bool inexact;
-  number.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return uint16_t(number.bitcastToAPInt().getZExtValue());
-}
 
 /// What rows of A and columns of B do at the end of their tensor.
 enum class Edge {
@@ -65,19 +59,11 @@ struct Outcome {
   std::string error;
   unsigned copies = 0, wrong = 0, maps = 0;
   bool divided = false;
-  std::string text;
+  std::string text = {};
 };
 
 int strideOf(int given, int length) {
   return given ? given : (length + 7) / 8 * 8;
-}
-
-std::string replaced(std::string text,
-                     std::initializer_list<std::pair<std::string, std::string>> pairs) {
-  for (const auto &[from, to] : pairs)
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
-  return text;
 }
 
 /// `%offsets` along one dimension of an operand: a start, and what happens at the end.
@@ -395,7 +381,7 @@ Outcome run(const Problem &p, gpu::Specialise specialise = gpu::Specialise::Neve
 }
 
 std::string nameOf(const Problem &p) {
-  std::string text;
+  std::string text = {};
   llvm::raw_string_ostream(text) << "m " << p.m << " n " << p.n << " k " << p.k << " tile "
                                  << p.tileM << " " << p.tileN << " trans " << p.transA << p.transB
                                  << " edge " << int(p.edge) << " mask " << p.maskK << " loop "

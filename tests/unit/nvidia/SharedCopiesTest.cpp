@@ -27,12 +27,6 @@ struct Problem {
   int tiles() const { return tilesM * tilesN; }
 };
 
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 std::string textOf(const Problem &p) {
   std::string tile = R"(
     %rowTile = arith.remsi %t, %tilesM : i32
@@ -70,9 +64,9 @@ func.func @k(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"},
   %programs = tile.num_programs 0
 )" + body + "  return\n}\n";
   std::string rows = std::to_string(p.blockM);
-  text = replaced(text, "<A>", "<" + rows + "x64xf16>");
-  text = replaced(text, "<Cxf32>", "<" + rows + "x64xf32>");
-  return replaced(text, "ROWS", rows);
+  return replaced(
+      text,
+      {{"<A>", "<" + rows + "x64xf16>"}, {"<Cxf32>", "<" + rows + "x64xf32>"}, {"ROWS", rows}});
 }
 
 struct Outcome {

@@ -24,12 +24,6 @@ struct Problem {
   bool pointers = true; ///< the loop carries pointers; without, it computes them
 };
 
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 std::string textOf(const Problem &p) {
   std::string carried = R"(
   %sum:3 = scf.for %i = %first to %last step %c1 iter_args(%acc = %zero, %pa = %xp, %pb = %yp)
@@ -103,14 +97,15 @@ LOOP
   return
 }
 )";
-  text = replaced(text, "LOOP", p.pointers ? carried : computed);
-  text = replaced(text, "BODY", body);
-  text = replaced(text, "STEPY", std::to_string(side * p.n));
-  text = replaced(text, "64xN", "64x" + std::to_string(p.n));
-  text = replaced(text, "1xN", "1x" + std::to_string(p.n));
-  text = replaced(text, "<Nxi32", "<" + std::to_string(p.n) + "xi32");
-  text = replaced(text, "to N :", "to " + std::to_string(p.n) + " :");
-  return replaced(text, "dense<N>", "dense<" + std::to_string(p.n) + ">");
+  std::string n = std::to_string(p.n);
+  return replaced(text, {{"LOOP", p.pointers ? carried : computed},
+                         {"BODY", body},
+                         {"STEPY", std::to_string(side * p.n)},
+                         {"64xN", "64x" + n},
+                         {"1xN", "1x" + n},
+                         {"<Nxi32", "<" + n + "xi32"},
+                         {"to N :", "to " + n + " :"},
+                         {"dense<N>", "dense<" + n + ">"}});
 }
 
 struct Outcome : DividedOutcome {
