@@ -1,10 +1,11 @@
 """The blocks of Python on the pages of docs run, one after the other as on the page, on the CPU; what a comment behind a `print` shows is printed.
 
-What a page supposes its reader to have (a model, tensors) is in `SUPPOSED`, before the block of that number. The tutorial and README.md have a test of their own (`test_tutorial.py`).
+What a page supposes its reader to have (a model, tensors) is in `SUPPOSED`, before the block of that number. The blocks of C++ of cpp.md compile. The tutorial and README.md have a test of their own (`test_tutorial.py`).
 """
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -102,6 +103,14 @@ def kernel(x, pair, BLOCK: tl.constexpr):
 FRAGMENTS = {("dispatch.md", 0): "an entry of a table", ("foreign-code.md", 0): "lines of a kernel", ("foreign-code.md", 1): "needs a file of LLVM's code", ("python.md", 3): "a kernel without a body"}
 
 
+#: The same of the blocks of C++ in cpp.md, each of which is the body of a function.
+SUPPOSED_IN_CPP = [
+    "unsigned blocks = 1; int n = 10; std::vector<float> x(n), y(n), out(n); nereid::Stream stream = nereid::Stream::create(nereid::Device::cuda());",
+    "auto module = nereid::Module::load(\"kernels.py\"); nereid::Function matmul = module.function(\"matmul\"); float *a = 0, *b = 0, *out = 0; int m = 1, n = 1, k = 1;",
+    "auto module = nereid::Module::load(\"kernels.py\"); unsigned rows = 1; int columns = 10; std::vector<float> x(10), y(10), dy(10);"
+]
+
+
 def pages():
     folder = ROOT / "docs"
     return {path.relative_to(folder).as_posix(): BLOCK.findall(path.read_text()) for path in sorted(folder.rglob("*.md")) if path.name != "tutorial.md"}
@@ -130,3 +139,19 @@ def test_page(name, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     for shown in PRINTED.findall("\n".join(pages()[name])):
         assert shown in done.stdout.splitlines(), f"the page shows `{shown}`, printed was:\n{done.stdout}"
+
+
+def test_cpp_page(tmp_path):
+    """Its blocks compile."""
+    compiler = shutil.which("c++") or shutil.which("clang++-22")
+    if not compiler:
+        pytest.skip("needs a C++ compiler named c++, for instance of Debian's package g++")
+    blocks = re.findall(r"^```cpp\n(.*?)^```$", (ROOT / "docs" / "cpp.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == len(SUPPOSED_IN_CPP)
+    include = re.compile(r"^#include .*\n", re.MULTILINE)
+    lines = ["#include <vector>\n", *(line for block in blocks for line in include.findall(block)), "int cdiv(int a, int b) { return (a + b - 1) / b; }\n"]
+    lines += [f"void block{i}() {{\n{supposed}\n{include.sub('', block)}}}\n" for i, (supposed, block) in enumerate(zip(SUPPOSED_IN_CPP, blocks))]
+    source = tmp_path / "page.cpp"
+    source.write_text("".join(lines))
+    done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", "-I", str(ROOT / "include"), str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
