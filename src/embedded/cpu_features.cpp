@@ -6,6 +6,8 @@
 #include "targets/cpu/executor/Extensions.h"
 #include "targets/cpu/executor/Tiles.h"
 
+#include <atomic>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -67,7 +69,12 @@ uint32_t find() {
 } // namespace
 
 uint32_t cpuFeatures() {
-  static const uint32_t features = find();
+  // Threads that come at once find the same. No static with an initialiser: a child forked in the
+  // middle of it would wait for it.
+  static constinit std::atomic<uint32_t> known = 0;
+  uint32_t features = known.load(std::memory_order_relaxed);
+  if (!features) // it never is, once found
+    known.store(features = find(), std::memory_order_relaxed);
   return features;
 }
 

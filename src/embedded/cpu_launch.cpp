@@ -55,8 +55,7 @@ nrd_status failed(const Chosen &chosen, const nrd_embedded_launch &how, const cp
   const cpu::Site *site = sites && failure.site >= 0 && size_t(failure.site) < sites->sites.size()
                               ? &sites->sites[size_t(failure.site)]
                               : nullptr;
-  static const cpu::SitePlace nowhere{"?", 0, 0, {}, 0};
-  const cpu::SitePlace &place = site ? site->places.front() : nowhere;
+  const cpu::SitePlace place = site ? site->places.front() : cpu::SitePlace{"?", 0, 0, {}, 0};
   int64_t x = how.grid[0], y = how.grid[1], program = failure.program;
   return fail(NRD_STATUS_FAILED,
               "%s:%d:%d: run-time error: %s%s\nnote: in program (%" PRId64 ", %" PRId64 ", %" PRId64

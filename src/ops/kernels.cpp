@@ -70,7 +70,7 @@ void Kernels::Table::insert(const OpsKey &key, nrd_kernel *kernel) {
 }
 
 void Kernels::add(const OpsKey &key, nrd_kernel *kernel) {
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard lock(mutex);
   Table *table = current.load(std::memory_order_relaxed);
   if (!table || table->used * 2 > table->mask) {
     auto *larger = new Table(table ? 2 * (table->mask + 1) : 16);
@@ -104,7 +104,7 @@ at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarTy
                     c10::Device device) {
   if (device.is_cpu())
     return at::detail::empty_strided_cpu(sizes, strides, type);
-  static c10::Allocator *allocator = c10::GetAllocator(c10::DeviceType::CUDA);
+  c10::Allocator *allocator = c10::GetAllocator(c10::DeviceType::CUDA);
   return at::detail::empty_strided_generic(sizes, strides, allocator,
                                            c10::DispatchKeySet(c10::DispatchKey::CUDA), type);
 }

@@ -5,6 +5,7 @@
 // up without a lock.
 #pragma once
 
+#include "fork.h"
 #include "operands.h"
 
 #include <atomic>
@@ -66,7 +67,7 @@ private:
   void add(const OpsKey &key, nrd_kernel *kernel);
 
   std::atomic<Table *> current = nullptr;
-  std::mutex mutex;
+  ForkMutex<std::mutex> mutex;
 };
 
 /// Launches a kernel on a device, there on the current stream. Raises c10::Error where it fails.

@@ -4,6 +4,7 @@
 // Python.
 #pragma once
 
+#include "fork.h"
 #include "kernels.h"
 
 #include <ATen/core/function_schema.h>
@@ -105,7 +106,7 @@ private:
   std::atomic<bool> isRouted{false};
   mutable std::atomic<bool> isScoreHigh{false};
   mutable std::atomic<int> score{0};
-  mutable std::shared_mutex mutex;
+  mutable ForkMutex<std::shared_mutex> mutex;
   std::unordered_map<uint64_t, std::shared_ptr<const Recorded>> records;
   std::unordered_set<uint64_t> passed; ///< hashes of signatures that were ATen's
 };

@@ -1,6 +1,7 @@
 // The router: operators of this package in PyTorch's dispatcher, one functor for each overload. A
 // call that the package does not serve goes to the kernel that was there before, which was saved
 // when nothing of the package was registered, so that a functor never reaches itself.
+#include "fork.h"
 #include "pointwise.h"
 #include "replay.h"
 
@@ -39,7 +40,7 @@ struct Entry {
   std::optional<c10::RegistrationHandleRAII> registration;
 };
 
-std::mutex mutex;
+ForkMutex<std::mutex> mutex;
 std::deque<Entry> entries;
 
 class PointwiseFunctor : public c10::OperatorKernel {
@@ -97,7 +98,7 @@ public:
     }
     std::shared_ptr<const c10::SafeKernelFunction> python;
     if (!isNative) {
-      std::lock_guard<std::mutex> lock(mutex);
+      std::lock_guard lock(mutex);
       python = entry.python;
     }
     if (!python) { // or it was taken out just now
@@ -137,7 +138,7 @@ c10::DispatchKey keyOf(bool isCuda) {
 }
 
 Entry &entryOf(int64_t number) {
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard lock(mutex);
   return entries.at(size_t(number));
 }
 
@@ -166,7 +167,7 @@ extern "C" int64_t ops_save(const char *name, const char *overload, uint8_t isCu
                             uint64_t size) try {
   c10::DispatchKey key = keyOf(isCuda);
   c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard lock(mutex);
   entries.emplace_back(handle, key);
   return int64_t(entries.size()) - 1;
 } catch (const std::exception &exception) {
@@ -197,8 +198,8 @@ extern "C" int32_t ops_enter(int64_t number, char *error, uint64_t size) try {
   if (entry.replay) {
     auto python = std::make_shared<const c10::SafeKernelFunction>(
         entry.handle.getComputedKernelForDispatchKey(entry.key));
-    std::lock_guard<std::mutex> lock(mutex);
-    entry.python = std::move(python);
+    std::lock_guard lock(mutex);
+    entry.python.swap(python); // the former one goes, in Python, without the lock
   }
   Silent silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
@@ -215,8 +216,9 @@ extern "C" void ops_leave(int64_t number) {
   Silent silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
   entry.registration.reset();
-  std::lock_guard<std::mutex> lock(mutex);
-  entry.python = nullptr;
+  std::shared_ptr<const c10::SafeKernelFunction> python; // goes without the lock
+  std::lock_guard lock(mutex);
+  entry.python.swap(python);
 }
 
 extern "C" int32_t ops_wants_record(int64_t number) {

@@ -172,7 +172,10 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
 }
 NRD_CATCH_ERROR
 
-void nrd_function_free(nrd_function *function) try { delete function; }
+void nrd_function_free(nrd_function *function) try {
+  Working working;
+  delete function;
+}
 NRD_CATCH
 const char *nrd_function_name(const nrd_function *function) try {
   if (!function)
@@ -481,7 +484,10 @@ nrd_error *nrd_compile(nrd_function *function, const char *const *signature, siz
 }
 NRD_CATCH_ERROR
 
-void nrd_kernel_free(nrd_kernel *kernel) try { delete kernel; }
+void nrd_kernel_free(nrd_kernel *kernel) try {
+  Working working;
+  delete kernel;
+}
 NRD_CATCH
 const char *nrd_kernel_name(const nrd_kernel *kernel) try {
   if (!kernel)

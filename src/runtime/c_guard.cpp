@@ -10,11 +10,6 @@
 using namespace nereid;
 using namespace nereid::runtime;
 
-/// LLVM's containers end the process when they find no memory; here that is an exception as well.
-[[gnu::constructor]] static void throwWithoutMemory() {
-  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
-}
-
 /// For when there is no memory for an error either: short texts need none. Never freed.
 static Error &emergency() {
   alignas(Error) static char storage[sizeof(Error)];
@@ -26,6 +21,12 @@ static Error &emergency() {
     return made;
   }();
   return *error;
+}
+
+/// LLVM's containers end the process when they find no memory; here that is an exception as well.
+[[gnu::constructor]] static void prepare() {
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
+  emergency(); // made before threads and forks
 }
 
 bool runtime::isEmergency(const Error *error) {

@@ -2,6 +2,7 @@
 #include "nereid/tuner.h"
 #include "runtime/c_api.h"
 #include "runtime/devices/cpu.h"
+#include "runtime/fork.h"
 #include "runtime/specialise.h"
 #include "runtime/tuner/tuner.h"
 #include "support/settings.h"
@@ -24,7 +25,10 @@ nrd_tuner *nrd_tuner_new(nrd_function *function) try {
 }
 NRD_CATCH_AND(return nullptr)
 
-void nrd_tuner_free(nrd_tuner *tuner) try { delete tuner; }
+void nrd_tuner_free(nrd_tuner *tuner) try {
+  Working working;
+  delete tuner;
+}
 NRD_CATCH
 
 nrd_error *nrd_tuner_add(nrd_tuner *tuner, const char *const *names, const nrd_value *const *values,

@@ -121,6 +121,7 @@ void Dispatcher::clear() {
 }
 
 void Dispatcher::forgetPatterns() {
+  Working working;
   std::lock_guard lock(mutex);
   forgetPatternsLocked();
 }

@@ -34,12 +34,15 @@ alignas(Gate) unsigned char storage[sizeof(Gate)];
 Gate *gate = nullptr;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
+std::atomic<unsigned> forks = 0;
+
 thread_local int depth = 0;          ///< of Working on this thread
 thread_local bool isClosing = false; ///< this thread has closed the gate
 
 void open(bool isChild) {
   cache::writer::afterFork(isChild);
   if (isChild) {
+    forks.fetch_add(1, std::memory_order_relaxed);
     gate = new (storage) Gate;
     gate->working = depth > 0;
   } else if (isClosing) {
@@ -76,6 +79,10 @@ void start() {
 
 void nereid::runtime::watchForks() {
   pthread_once(&once, start);
+}
+
+unsigned nereid::runtime::forkCount() {
+  return forks.load(std::memory_order_relaxed);
 }
 
 Working::Working() {

@@ -7,6 +7,8 @@
 // child by itself.
 #pragma once
 
+#include <atomic>
+
 namespace nereid::runtime {
 
 /// Registers the handlers for forks.
@@ -18,6 +20,43 @@ public:
   Working();
   Working(const Working &) = delete;
   ~Working();
+};
+
+/// How many forks lie between this process and the one that called `watchForks` first.
+unsigned forkCount();
+
+/// State of threads that wait for each other, as locks are: a forked child, which has none of these
+/// threads, gets it anew. `watchForks` must have been called before. What else the locks protect is
+/// changed by who is Working only.
+template <typename T> class PerProcess {
+public:
+  constexpr PerProcess() = default;
+  PerProcess(const PerProcess &) = delete;
+  ~PerProcess() {
+    Made *now = made.load(std::memory_order_relaxed);
+    if (now && now->forks == forkCount()) // what threads of the parent wait for cannot be destroyed
+      delete now;
+  }
+
+  T &get() const {
+    unsigned forks = forkCount();
+    Made *now = made.load(std::memory_order_acquire);
+    if (now && now->forks == forks) [[likely]]
+      return now->value;
+    auto *fresh = new Made{forks};
+    if (made.compare_exchange_strong(now, fresh, std::memory_order_acq_rel,
+                                     std::memory_order_acquire))
+      return fresh->value;
+    delete fresh; // another thread was first
+    return now->value;
+  }
+
+private:
+  struct Made {
+    unsigned forks;
+    T value{};
+  };
+  mutable std::atomic<Made *> made{nullptr};
 };
 
 } // namespace nereid::runtime

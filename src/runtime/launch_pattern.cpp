@@ -2,6 +2,7 @@
 
 #include "runtime/devices/cuda.h"
 #include "runtime/target_choice.h"
+#include "support/first_use.h"
 
 using namespace nereid;
 using namespace nereid::runtime;
@@ -46,9 +47,9 @@ bool LaunchPattern::expect(RuleKind rule, const nrd_arg &arg, bool isPassed, Sca
 /// Whether what was compared, and what the driver is asked, decides the target (chooseTarget), and
 /// where the kernel runs.
 bool LaunchPattern::fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options) {
-  static const Options none;
+  static constinit FirstUse<const Options> none;
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = (options ? *options : none).chosenTarget(preferredTarget(), chosen))
+  if (ErrorPtr error = (options ? *options : none.get()).chosenTarget(preferredTarget(), chosen))
     return false;
   return kernel->request.target.backend == Backend::Cpu ? fixCpu(args, chosen.has_value())
                                                         : fixGpu(args, chosen.has_value());

@@ -1,5 +1,6 @@
 #include "runtime/options.h"
 
+#include "runtime/fork.h"
 #include "runtime/specialise.h"
 #include "support/settings.h"
 #include "support/text.h"
@@ -89,6 +90,7 @@ void appendValue(std::string &out, const std::string &value) {
 
 /// A small number for each distinct text.
 uint64_t intern(const std::string &text) {
+  Working working; // a fork now would leave the lock taken in the child
   static std::mutex mutex;
   static auto *numbers = new llvm::StringMap<uint64_t>();
   std::lock_guard lock(mutex);

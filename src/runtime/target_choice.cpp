@@ -6,6 +6,7 @@
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/launch_state.h"
+#include "support/first_use.h"
 #include "support/settings.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -131,9 +132,9 @@ std::optional<TargetName> runtime::fallbackTarget() {
 
 ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                                const nrd_launch *launch, TargetName &out, int &device) {
-  static const Options none;
+  static constinit FirstUse<const Options> none;
   if (!options)
-    options = &none;
+    options = &none.get();
   std::optional<TargetName> chosen;
   if (ErrorPtr error = options->chosenTarget(preferredTarget(), chosen))
     return error;

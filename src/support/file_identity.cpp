@@ -1,5 +1,7 @@
 #include "support/file_identity.h"
 
+#include "support/first_use.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -80,7 +82,8 @@ std::string buildIdentity(const std::string &path) {
 }
 
 const std::string &compilerIdentity() {
-  static const std::string identity = [] {
+  static constinit FirstUse<const std::string> identity;
+  return identity.get([] {
     std::string text;
     Dl_info own;
     if (::dladdr(reinterpret_cast<const void *>(&compilerIdentity), &own) && own.dli_fname) {
@@ -103,8 +106,7 @@ const std::string &compilerIdentity() {
         },
         &text);
     return text;
-  }();
-  return identity;
+  });
 }
 
 } // namespace nereid

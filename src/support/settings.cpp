@@ -1,6 +1,7 @@
 #include "support/settings.h"
 
 #include "support/diagnostics.h"
+#include "support/first_use.h"
 #include "support/text.h"
 #include "support/triton_version.h"
 
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
-#include <mutex>
 #include <type_traits>
 
 extern char **environ;
@@ -175,25 +175,22 @@ std::atomic<const Settings &(*)()> followed{nullptr};
 
 std::atomic<Settings::Guard> environmentGuard{nullptr};
 
-/// What `Settings::setOverrides` has set, as NAME=value.
+/// What `Settings::setOverrides` has set, as NAME=value. Former ones stay alive as well.
+///
+/// Reading takes no lock and initialises nothing that others wait for: a fork may leave it half
+/// done in the child, whose threads must be able to read.
 struct Overrides {
-  std::mutex mutex;
   std::vector<std::string> entries;
+  const Overrides *former = nullptr;
 };
 
-Overrides &overrides() {
-  static auto *all = new Overrides();
-  return *all;
-}
+std::atomic<const Overrides *> overrides{nullptr};
 
-/// The overrides in front of what the environment says; `hold` keeps the texts.
+/// The overrides in front of what the environment says.
 Settings readWithOverrides(DiagnosticEngine &diagnostics) {
-  std::vector<std::string> hold;
-  {
-    std::lock_guard lock(overrides().mutex);
-    hold = overrides().entries;
-  }
-  std::vector<std::string_view> entries(hold.begin(), hold.end());
+  std::vector<std::string_view> entries;
+  if (const Overrides *set = overrides.load(std::memory_order_acquire))
+    entries.assign(set->entries.begin(), set->entries.end());
   for (char **entry = environ; entry && *entry; ++entry)
     entries.push_back(*entry);
   return Settings::read(entries, diagnostics);
@@ -256,9 +253,10 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
     diagnostics.report(diag::BadSettingValue, {}, each.name, each.expected, value);
     value.clear();
   }
-  static const uint64_t plain = nereid::codeIdentity(Settings());
+  static constinit FirstUse<uint64_t> plain;
   uint64_t identity = nereid::codeIdentity(settings);
-  settings.codeIdentity = identity == plain ? 0 : identity;
+  bool isPlain = identity == plain.get([] { return nereid::codeIdentity(Settings()); });
+  settings.codeIdentity = isPlain ? 0 : identity;
   reportUnknown(environment, diagnostics);
   return settings;
 }
@@ -350,10 +348,9 @@ const Settings &Settings::setOverrides(std::vector<std::string> entries,
                                        DiagnosticEngine &diagnostics) {
   std::vector<std::string_view> views(entries.begin(), entries.end());
   read(views, diagnostics);
-  {
-    std::lock_guard lock(overrides().mutex);
-    overrides().entries = std::move(entries);
-  }
+  auto *fresh = new Overrides{std::move(entries), overrides.load(std::memory_order_acquire)};
+  while (!overrides.compare_exchange_weak(fresh->former, fresh, std::memory_order_acq_rel))
+    ;
   return refresh();
 }
 

@@ -349,3 +349,26 @@ def test_compare(example, alone, capsys, tmp_path):
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
     assert compare.main([str(alone), str(tmp_path / "c.csv")]) == 2
     assert "c.csv is no record of a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options, said, instead", [
+    (("--operators", "fused"), "--operators fused needs nereid", "--operators aten"),
+    (("--operators", "aten", "--recompute", "cheap"), "--recompute cheap needs nereid", "--recompute all"),
+    (("--operators", "nereid", "--recompute", "cheap"), "--operators nereid and --recompute cheap need nereid", "--operators aten --recompute all"),
+])
+def test_options_that_need_nereid(example, monkeypatch, options, said, instead):
+    train = example("train")
+    monkeypatch.setitem(sys.modules, "nereid.ops.fused", None)  # cannot be imported
+    with pytest.raises(train.Unusable) as error:
+        train.find_nereid(train.arguments(options))
+    assert str(error.value).startswith(said + ", which cannot be imported (")
+    assert str(error.value).endswith(f"): install it, or use {instead}")
+
+
+def test_a_machine_without_nereid(tmp_path, environment):
+    (tmp_path / "nereid.py").write_text("raise ModuleNotFoundError(\"No module named 'nereid'\")\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [environment.get("PYTHONPATH")])])
+    done = subprocess.run(command(tmp_path / "run", "--operators", "aten", "--recompute", "cheap"), capture_output=True, text=True,
+                          env={**environment, "PYTHONPATH": path}, timeout=TIMEOUT)
+    assert done.returncode == 2
+    assert done.stderr == "train.py: error: --recompute cheap needs nereid, which cannot be imported (No module named 'nereid'): install it, or use --recompute all\n"

@@ -272,6 +272,19 @@ def plot(path, rows, entropy):
     records.plot(path, panels)
 
 
+def find_nereid(options):
+    """Imports what some options need. Raises Unusable."""
+    needs = {f"--operators {options.operators}": "--operators aten"} if options.operators != "aten" else {}
+    if options.recompute == "cheap":
+        needs["--recompute cheap"] = "--recompute all"
+    if not needs:
+        return
+    try:
+        import nereid.ops.fused  # noqa: F401
+    except ImportError as error:
+        raise Unusable(f"{' and '.join(needs)} {'need' if len(needs) > 1 else 'needs'} nereid, which cannot be imported ({error}): install it, or use {' '.join(needs.values())}") from error
+
+
 def begin(options):
     """The world and the trainer of this process. Raises Unusable."""
     world = parallel.begin(options.device, options.tensor_parallel, options.threads, options.communicating)
@@ -280,13 +293,10 @@ def begin(options):
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Unusable(f"the folder {options.out} (--out) cannot be made: {error.strerror}") from error
-    if options.operators != "aten":
-        try:
-            import nereid.ops
-        except ImportError as error:
-            raise Unusable(f"--operators {options.operators} needs nereid, which cannot be imported ({error}): install it, or use --operators aten") from error
-        if options.operators == "nereid":
-            nereid.ops.enable()
+    find_nereid(options)
+    if options.operators == "nereid":
+        import nereid.ops
+        nereid.ops.enable()
     trainer = Trainer(options, world)
     size, parameters = SIZES[options.size], sum(parameter.numel() for parameter in trainer.parameters)
     place = torch.cuda.get_device_name(world.device) if world.device.type == "cuda" else platform.machine()

@@ -28,7 +28,7 @@ from .pointwise import KINDS, OTHERS, Pointwise
 
 _INTERFACE = 7  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
-_SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
+_SOURCES = ("fork.cpp", "kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
 #: Why ATen's kernel ran, by OpsReason; the first means that ours did.
 #: Recorded calls add theirs behind these.

@@ -67,10 +67,21 @@ PyObject *exceptionClass(const char *name);
 /// Takes the pending exception, normalised and with its traceback; null when there is none.
 Ref takeException();
 
+// An interpreter that ends gives its lock to no other thread. Until Python 3.14, which lets a thread
+// that asks wait for ever, it ends the thread: the stack is unwound, and a function of the program
+// on it that lets nothing out ends the process (so do PyTorch's bindings around a backward pass).
+// So whoever asks for the lock here waits for ever as well. Locks of the library that such a thread
+// holds stay taken, which the end of the process must not wait for.
+
+/// PyGILState_Ensure, which does not come back in an interpreter that ends.
+PyGILState_STATE ensureInterpreter();
+/// PyEval_RestoreThread, the same.
+void restoreThread(PyThreadState *state);
+
 /// Holds the interpreter lock in a callback that comes from a thread of the library.
 class GilGuard {
 public:
-  GilGuard() : state(PyGILState_Ensure()) {}
+  GilGuard() : state(ensureInterpreter()) {}
   ~GilGuard() { PyGILState_Release(state); }
 
 private:
@@ -81,7 +92,7 @@ private:
 class GilRelease {
 public:
   GilRelease() : state(PyEval_SaveThread()) {}
-  ~GilRelease() { PyEval_RestoreThread(state); }
+  ~GilRelease() { restoreThread(state); }
 
 private:
   PyThreadState *state;

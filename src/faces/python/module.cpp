@@ -145,13 +145,12 @@ PyObject *beforeFork(PyObject *, PyObject *) {
 
 /// Python writes the environment with the interpreter's lock only.
 void readEnvironment(void (*read)(void *), void *data) {
-  // An interpreter that ends writes none; it would end this thread, with the locks it holds, for
-  // asking.
+  // An interpreter that ends writes none; and this thread, with the locks it holds, would wait for
+  // ever.
   if (!Py_IsInitialized())
     return read(data);
-  PyGILState_STATE state = PyGILState_Ensure();
+  GilGuard gil;
   read(data);
-  PyGILState_Release(state);
 }
 
 //===--- devices

@@ -1,6 +1,7 @@
 // The compiler as a library of its own, beside this one.
 #include "runtime/compiler.h"
 
+#include "support/first_use.h"
 #include "support/packages.h"
 #include "support/settings.h"
 
@@ -40,8 +41,8 @@ Found load() {
 }
 
 const Found &found() {
-  static const auto *once = new Found(load());
-  return *once;
+  static constinit FirstUse<const Found> once;
+  return once.get(load);
 }
 
 } // namespace

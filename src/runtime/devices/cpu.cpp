@@ -4,6 +4,7 @@
 #include "runtime/devices/device.h"
 #include "runtime/function.h"
 #include "support/call_notes.h"
+#include "support/first_use.h"
 #include "support/text.h"
 #include "targets/cpu/executor/Executor.h"
 #include "targets/cpu/executor/Tiles.h"
@@ -57,11 +58,11 @@ private:
 
 ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                       const cpu::Failure &failure, const nrd_launch &launch) {
-  static const cpu::Site nowhere;
+  static constinit FirstUse<const cpu::Site> nowhere;
   const auto *table = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
   const cpu::Site &site = table && failure.site >= 0 && size_t(failure.site) < table->sites.size()
                               ? table->sites[failure.site]
-                              : nowhere;
+                              : nowhere.get();
   const frontend::Function &function = kernel.request.function->function;
   Spans spans(function.module().source());
   SourceSpan span = site.places.empty() ? SourceSpan() : spans.of(site.places.front());
@@ -158,8 +159,7 @@ void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) cons
     for (const cpu::PrintOperand &operand : site.operands)
       operands.push_back(llvm::json::Object{{"kind", int(operand.kind)},
                                             {"shape", llvm::json::Array(operand.shape)}});
-    static const cpu::SitePlace nowhere;
-    const cpu::SitePlace &place = site.places.empty() ? nowhere : site.places.front();
+    const cpu::SitePlace place = site.places.empty() ? cpu::SitePlace() : site.places.front();
     sites.push_back(llvm::json::Object{{"file", llvm::json::fixUTF8(place.file)},
                                        {"line", place.line},
                                        {"column", place.column},
@@ -235,7 +235,7 @@ ErrorPtr Device::properties(const nrd_kernel &, int, nrd_kernel_properties &out)
 }
 
 TileReport runtime::tileRegisters() {
-  const cpu::TileAccess &access = cpu::requestTiles();
+  cpu::TileAccess access = cpu::requestTiles();
   switch (access.state) {
   case cpu::TileState::Absent:
     break;

@@ -177,8 +177,10 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   there.threads = unsigned(info.numWarps) * 32;
   there.sharedBytes = unsigned(info.sharedBytes);
   there.blocks = unsigned(info.numCtas);
-  if (!kernel.request.options.cooperative && !kernel.request.options.pdl)
-    there.mostSplits = unsigned(info.mostSplits), there.pairs = info.pairs;
+  if (!kernel.request.options.cooperative && !kernel.request.options.pdl) {
+    there.mostSplits = unsigned(info.mostSplits);
+    there.pairs = info.pairs;
+  }
   there.name = name;
   there.needsExtras = kernel.request.options.cooperative || kernel.request.options.pdl ||
                       info.numCtas > 1 || there.mostSplits > 1 || there.pairs ||

@@ -2,7 +2,9 @@
 
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
+#include "runtime/fork.h"
 #include "runtime/launch_state.h"
+#include "support/first_use.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -24,8 +26,9 @@ struct DeviceSlot {
 
 /// One slot a device; made with the first use, when their number is known.
 DeviceSlot &slotOf(const Driver &driver, int device) {
-  static auto *slots = new std::vector<DeviceSlot>(size_t(driver.deviceCount));
-  return (*slots)[size_t(device)];
+  static constinit FirstUse<std::vector<DeviceSlot>> slots;
+  auto make = [&] { return std::vector<DeviceSlot>(size_t(driver.deviceCount)); };
+  return slots.get(make)[size_t(device)];
 }
 
 ErrorPtr checkNumber(const Driver &driver, int device) {
@@ -75,6 +78,7 @@ std::string recentText() {
 } // namespace
 
 const std::string *cuda::internedName(std::string_view name) {
+  Working working; // a fork now would leave the lock taken in the child
   static std::mutex mutex;
   static auto *names = new llvm::StringMap<std::unique_ptr<std::string>>();
   std::lock_guard lock(mutex);

@@ -1,6 +1,7 @@
 #include "runtime/devices/cuda_driver.h"
 
 #include "runtime/launch_state.h"
+#include "support/first_use.h"
 #include "support/settings.h"
 
 #include <atomic>
@@ -48,8 +49,8 @@ struct DriverLibrary {
 };
 
 const DriverLibrary &library() {
-  static const DriverLibrary *once = new DriverLibrary();
-  return *once;
+  static constinit FirstUse<const DriverLibrary> once;
+  return once.get();
 }
 
 /// The driver, initialised.
@@ -76,8 +77,8 @@ struct Opened {
 };
 
 const Opened &opened() {
-  static const Opened *once = new Opened();
-  return *once;
+  static constinit FirstUse<const Opened> once;
+  return once.get();
 }
 
 //===--- forks

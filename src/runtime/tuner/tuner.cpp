@@ -27,10 +27,7 @@ namespace {
 constexpr double quietFor = 2, showEvery = 0.1;
 
 /// Measurements of several tuners would disturb one another.
-std::mutex &measuring() {
-  static std::mutex mutex;
-  return mutex;
-}
+PerProcess<std::mutex> measuring;
 
 bool isCuda(const TargetName &target) {
   return target.backend == Backend::Cuda;
@@ -221,8 +218,9 @@ ErrorPtr Tuner::choose(Launch &launch, GridFn grid, size_t &config) {
     return nullptr;
   llvm::SmallString<192> key;
   keyOf(launch, key);
+  Threads &ours = threads.get();
   auto known = [&] {
-    std::shared_lock lock(chosenMutex);
+    std::shared_lock lock(ours.chosen);
     auto found = chosen.find(key);
     if (found == chosen.end())
       return false;
@@ -232,22 +230,23 @@ ErrorPtr Tuner::choose(Launch &launch, GridFn grid, size_t &config) {
   if (known()) [[likely]]
     return nullptr;
   {
-    std::unique_lock lock(mutex);
-    tuned.wait(lock, [&] { return !llvm::is_contained(beingTuned, key.str()); });
+    std::unique_lock lock(ours.mutex);
+    ours.tuned.wait(lock, [&] { return !llvm::is_contained(ours.beingTuned, key.str()); });
     if (known())
       return nullptr;
-    beingTuned.push_back(key.str().str());
+    ours.beingTuned.push_back(key.str().str());
   }
   ErrorPtr error = tune(launch, key, grid, config);
   if (!error) {
-    std::unique_lock lock(chosenMutex);
+    Working working; // a fork now would leave half of it in the child
+    std::unique_lock lock(ours.chosen);
     chosen[key] = config;
   }
   {
-    std::lock_guard lock(mutex);
-    llvm::erase(beingTuned, key.str());
+    std::lock_guard lock(ours.mutex);
+    llvm::erase(ours.beingTuned, key.str());
   }
-  tuned.notify_all();
+  ours.tuned.notify_all();
   return error;
 }
 
@@ -339,7 +338,8 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
   if (!text.empty())
     if (auto found = findTuningResult(text, launch.device, configs.size(), seconds)) {
       config = found->best;
-      std::lock_guard lock(mutex);
+      Working working;
+      std::lock_guard lock(threads.get().mutex);
       lastReport = {std::move(found->times), std::vector<std::string>(configs.size()), config, 0};
       return nullptr;
     }
@@ -381,7 +381,7 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
         compilations.wait();
         continue;
       }
-      std::lock_guard alone(measuring());
+      std::lock_guard alone(measuring.get());
       std::vector<double> times;
       ErrorPtr error = run(launch, grid, *meter, task.config, task.runs, times);
       if (!error) {
@@ -424,7 +424,8 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
     keepTuningResult(text, launch.device,
                      {function->name, config, search.cutShort() ? seconds : 0, report.times});
   {
-    std::lock_guard lock(mutex);
+    Working working;
+    std::lock_guard lock(threads.get().mutex);
     lastReport = std::move(report);
   }
   if (settings.printAutotuning)
@@ -503,7 +504,7 @@ ErrorPtr Tuner::run(Launch &launch, GridFn grid, Meter &meter, size_t config, un
 //----------------------------------------------------------------------------===//
 
 Tuner::Report Tuner::report() const {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(threads.get().mutex);
   return lastReport;
 }
 

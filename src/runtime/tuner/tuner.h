@@ -10,6 +10,7 @@
 
 #include "nereid/tuner.h"
 #include "runtime/c_api.h"
+#include "runtime/fork.h"
 #include "runtime/function.h"
 #include "runtime/options.h"
 #include "runtime/target_choice.h"
@@ -28,7 +29,9 @@ class Meter;
 
 class Tuner {
 public:
-  explicit Tuner(std::shared_ptr<FunctionRecord> function) : function(std::move(function)) {}
+  explicit Tuner(std::shared_ptr<FunctionRecord> function) : function(std::move(function)) {
+    watchForks();
+  }
 
   /// One configuration. A name is a parameter, whose value it sets, or an option.
   ErrorPtr add(llvm::ArrayRef<const char *> names, llvm::ArrayRef<const nrd_value *> values);
@@ -88,13 +91,15 @@ private:
   std::vector<size_t> keys, resets, restores;
   double budget = 0;
 
-  mutable std::shared_mutex chosenMutex;
+  struct Threads {
+    std::shared_mutex chosen; ///< of `chosen`
+    std::mutex mutex;         ///< of `lastReport` and what follows
+    std::condition_variable tuned;
+    std::vector<std::string> beingTuned;
+  };
+  PerProcess<Threads> threads;
   llvm::StringMap<size_t> chosen;
   std::atomic<size_t> last = 0;
-
-  mutable std::mutex mutex; ///< of what follows
-  std::condition_variable tuned;
-  std::vector<std::string> beingTuned;
   Report lastReport;
 };
 

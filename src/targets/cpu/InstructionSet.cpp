@@ -27,7 +27,7 @@ static Features featuresOf(const llvm::StringMap<bool> &has) {
   // Where the processor has tiles, this process needs to be given them.
   if (features.bf16Products && features.byteProducts && is("amx-tile") && is("amx-bf16") &&
       is("amx-int8")) {
-    const TileAccess &access = requestTiles();
+    TileAccess access = requestTiles();
     features.tileProducts = access.state == TileState::Granted;
     features.tileRefusal = access.error;
   }

@@ -374,7 +374,6 @@ TEST_F(ExecutorTest, AForkedChildBuildsItsOwnPool) {
 
 /// Of a process of its own: other threads make their first launches while this one forks.
 TEST(FirstLaunch, DISABLED_WhileAnotherThreadForks) {
-  nereid::Settings::current(); // read before, as Python's package does
   std::atomic<int> ready{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t)

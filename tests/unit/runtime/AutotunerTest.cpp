@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -93,6 +94,39 @@ TEST_F(Tuning, TheFastestIsChosenOnceForEachKey) {
   EXPECT_LT(*tuner.milliseconds(1), *tuner.milliseconds(0));
   EXPECT_LT(*tuner.milliseconds(0), *tuner.milliseconds(2));
 }
+
+#if !__has_feature(thread_sanitizer) // which does not follow threads started after a fork
+TEST_F(Tuning, AForkedChildDoesNotWaitForATuningOfItsParent) {
+  set({"NEREID_TUNING_CACHE=0"});
+  Autotuner tuner(count, {{{"BLOCK", 32}}, {{"BLOCK", 64}}}, {.key = {"n"}});
+  std::vector<int> out(100);
+  std::atomic<bool> measuring{false}, goOn{false};
+  auto slow = [&](const Config &config) {
+    measuring = true;
+    while (!goOn)
+      usleep(1000);
+    return Grid{(100 + config["BLOCK"] - 1) / config["BLOCK"]};
+  };
+  std::thread other([&] { tuner.launch(slow, out, 100); });
+  while (!measuring)
+    usleep(1000);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    std::vector<int> mine(100);
+    tuner.launch(blocks(100), mine, 100); // the key that the parent tunes
+    tuner.launch(blocks(50), mine, 50);
+    _exit(mine[99] > 0 && tuner.best() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  goOn = true;
+  other.join();
+  EXPECT_GT(out[99], 0);
+}
+#endif
 
 TEST_F(Tuning, KeysAreValuesAndTypes) {
   set({"NEREID_TUNING_CACHE=0"});

@@ -1,10 +1,16 @@
 #include "support/settings.h"
 
 #include "support/diagnostics.h"
+#include "support/first_use.h"
+#include "support/packages.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace nereid;
 
@@ -140,6 +146,103 @@ TEST(Settings, OfAProgramGoBeforeTheEnvironment) {
   Settings::setOverrides({}, diagnostics);
   unsetenv("TRITON_KERNEL_DUMP");
   EXPECT_EQ(&Settings::refresh(), &Settings::current());
+}
+
+#if !__has_feature(thread_sanitizer) // which does not follow what happens after a fork
+/// Forks while another thread does `work` again and again; in the child, `work` must come to an
+/// end.
+static void forkDuring(void (*work)()) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> done{0};
+  std::thread other([&] {
+    while (!stop) {
+      work();
+      ++done;
+    }
+  });
+  while (!done) {
+  }
+  for (int round = 0; round < 10; ++round) {
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(20);
+      work();
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "round " << round;
+    if (testing::Test::HasFailure())
+      break;
+  }
+  stop = true;
+  other.join();
+}
+
+TEST(Settings, MayBeReadWhileAnotherThreadForks) {
+  nereid::DiagnosticEngine ignored;
+  // So many that most of the time goes into reading these.
+  nereid::Settings::setOverrides(
+      std::vector<std::string>(20000, "A_VARIABLE_OF_WHICH_NOTHING_IS_KNOWN=a long value"),
+      ignored);
+  forkDuring([] {
+    nereid::DiagnosticEngine diagnostics;
+    nereid::Settings::readProcess(diagnostics);
+  });
+  nereid::Settings::setOverrides({}, ignored);
+}
+
+TEST(Packages, MayBeAskedForWhileAnotherThreadForks) {
+  nereid::setPackageFolders(std::vector<std::string>(20000, "/a/folder/with/packages/in/it"));
+  forkDuring([] { nereid::packageFolders(); });
+  nereid::setPackageFolders({});
+}
+
+TEST(FirstUse, MayBeCaughtByAFork) {
+  static constinit nereid::FirstUse<const int> value;
+  static auto make = [] {
+    usleep(200000);
+    return 7;
+  };
+  std::thread other([] { value.get(make); });
+  usleep(50000);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    _exit(value.get(make));
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  other.join();
+}
+#endif
+
+TEST(FirstUse, KeepsOneValue) {
+  static constinit nereid::FirstUse<std::vector<int>> value;
+  std::vector<std::thread> threads;
+  std::atomic<std::vector<int> *> seen{nullptr};
+  std::atomic<bool> same{true};
+  std::atomic<int> ready{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      ++ready;
+      while (ready < 4) {
+      }
+      auto *mine = &value.get([&] {
+        usleep(10000);
+        return std::vector<int>(1, t);
+      });
+      std::vector<int> *before = nullptr;
+      if (!seen.compare_exchange_strong(before, mine))
+        same = same && before == mine;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_TRUE(same);
+  EXPECT_EQ(value.get().size(), 1u);
 }
 
 TEST(Settings, NameFoldersOfKernels) {

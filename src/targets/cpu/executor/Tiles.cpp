@@ -1,5 +1,7 @@
 #include "targets/cpu/executor/Tiles.h"
 
+#include "support/first_use.h"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cerrno>
 #include <cpuid.h>
@@ -37,9 +39,9 @@ static TileAccess ask() {
   return {TileState::Refused, errno};
 }
 
-const TileAccess &requestTiles() {
-  static const TileAccess access = ask();
-  return access;
+TileAccess requestTiles() {
+  static constinit FirstUse<const TileAccess> access;
+  return access.get(ask);
 }
 
 void releaseTiles() {
@@ -49,9 +51,8 @@ void releaseTiles() {
 
 #else
 
-const TileAccess &requestTiles() {
-  static const TileAccess none;
-  return none;
+TileAccess requestTiles() {
+  return {};
 }
 
 void releaseTiles() {}

@@ -18,7 +18,7 @@ struct TileAccess {
 /// request ARCH_REQ_XCOMP_PERM of arch_prctl, for all threads, present and future ones, and for
 /// children). It refuses when it is older than 5.16 (EINVAL), or when a thread has an alternate
 /// signal stack that is too small for the registers (ENOSPC).
-const TileAccess &requestTiles();
+TileAccess requestTiles();
 
 /// Gives back the tile registers of this thread, whose kernel was left before its end. Only if
 /// they were granted.
