@@ -13,10 +13,11 @@ def _compilation(function, args, kwargs, warmup):
     from .compiler import make_backend
     from .runtime.driver import cpu, cuda, device_of, driver
     from .runtime.jit import serialize_specialization_data
-    from .runtime.specialise import compute_cache_key
+    from .runtime.specialise import compute_cache_key, unprefixed
     from .runtime.tensors import MockTensor
     _, _, _, _, binder = function.create_binder()
     arguments, specialization, given = binder(*map(MockTensor.wrap_dtype, args) if warmup else args, **kwargs)
+    given = unprefixed(given)
     named = given.get("target")
     if warmup and isinstance(named, str) and named.startswith("cuda:"):  # for a GPU that need not be here
         number, device, target = 0, cuda, target_of(named)

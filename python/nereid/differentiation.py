@@ -207,7 +207,7 @@ class _Backward(KernelInterface):
             place = getattr(given.get(tangent), "data_ptr", int)()
             if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
                 raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
-        if self._interprets or _checks(given):
+        if self._interprets or _checks({name: value for name, value in given.items() if name not in self.kernel.arg_names}):
             self._check_overlaps(given)
 
     def _check_overlaps(self, given):
@@ -408,7 +408,7 @@ def shares_memory(tensor):
 
 def _checks(options):
     """Whether a launch is in checked mode."""
-    checked = options.get("checked")
+    checked = options.get("nereid_checked", options.get("checked"))
     if checked is None:
         import os
         checked = os.environ.get("NEREID_CHECKED", "").strip().lower() in ("1", "true", "yes", "on", "y")

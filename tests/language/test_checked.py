@@ -30,6 +30,29 @@ def test_a_right_kernel_passes(target):
     assert torch.equal(x, y)
 
 
+DIVIDES = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr, shift, FROM: tl.constexpr):
+    i = (tl.program_id(0) - 1) * 128 + tl.arange(0, 128)
+    tl.store(y_ptr + tl.arange(0, 128), tl.load(x_ptr + shift + (i + FROM) % 128))
+""")
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_negative_dividends_in_addresses_are_exact(checked, target):
+    """What docs/python.md says of a CPU; a GPU may read others."""
+    x, y = torch.arange(256), torch.zeros(128, dtype=torch.int64)
+    DIVIDES[(1,)](x, y, 128, FROM=0, checked=checked)
+    assert y.tolist() == [128, *range(1, 128)]
+    DIVIDES[(1,)](x, y, 128, FROM=128, checked=checked)
+    assert y.tolist() == [*range(128, 256)]
+
+
+def test_a_negative_remainder_outside_is_named(target):
+    x, y = torch.arange(256), torch.zeros(128, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="index -127 is outside of `x_ptr`"):
+        DIVIDES[(1,)](x, y, 0, FROM=0, checked=True)
+
+
 @pytest.mark.parametrize("shift,index", [(1, 1000), (-1, -1), (500, 1000), (10 ** 6, 10 ** 6)])
 def test_a_load_outside_is_named(shift, index, target):
     x, y = torch.randn(1000), torch.zeros(1000)

@@ -13,7 +13,7 @@ import sys
 from contextvars import ContextVar
 
 from .. import _loaded, _native
-from .specialise import compute_cache_key, create_function_from_signature
+from .specialise import compute_cache_key, create_function_from_signature, unprefixed
 from .tensors import MockTensor
 
 #: The `AsyncCompileMode` of this context, or None: other threads do not see it.
@@ -25,6 +25,7 @@ def key_of(function, args, kwargs):
     try:
         bound, specialization, options = create_function_from_signature(function.signature, function.params, None)(
             *map(MockTensor.wrap_dtype, args), **{name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()})
+        options = unprefixed(options)
         target = options.get("target")
         place = _native.device_of_arguments(list(bound.values()), target if isinstance(target, str) else None)
         return function, place, compute_cache_key({}, specialization, sorted(options.items()))

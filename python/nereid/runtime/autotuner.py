@@ -20,7 +20,7 @@ from .driver import cpu, cuda, device_of, driver
 
 
 class Config:
-    """One choice for the tuner: constants of the kernel (`kwargs`) and options.
+    """One choice for the tuner: constants of the kernel (`kwargs`) and options. In `kwargs`, `nereid_num_warps` and the like are options, too.
 
     pre_hook: called with a dict of all arguments before the kernel runs with this configuration. ir_override: a file that takes
     the place of a stage of the compilation, which its ending names (`.tile`, `.llir`, `.ptx`). num_cpu_threads: threads of a launch on the CPU, 0 for the setting.
@@ -49,7 +49,7 @@ class Config:
 
     def all_kwargs(self):
         """The keywords that a launch with this configuration gets."""
-        return {**self.kwargs, **self._options()}
+        return {**self.kwargs, **{name: value for name, value in self._options().items() if f"nereid_{name}" not in self.kwargs}}
 
     def __setstate__(self, state):
         self.__dict__.update({"kwargs": {}, "num_warps": 4, "num_stages": 3, "num_ctas": 1, "num_cpu_threads": 0, "maxnreg": None,
@@ -342,7 +342,7 @@ class Autotuner(Decorated):
             values.append(kind)
         # Options of the launch that change the code are part of the key, too. One that a configuration sets as well makes the launch an error.
         values += [f"{name}={value!r}" for name, value in sorted(kwargs.items())
-                   if name not in self.arg_names and name not in _NO_OPTIONS and not (name == "target" and value == kind)]
+                   if name not in self.arg_names and name not in _NO_OPTIONS and not (name in ("target", "nereid_target") and value == kind)]
         return tuple(values)
 
     def _kind_of(self, kwargs):

@@ -73,7 +73,7 @@ def arrays_of(values):
 
 def device_of(arguments):
     """The number of the GPU that a launch with these arguments (a dict) goes to; None for the CPU."""
-    target = arguments.get("target")
+    target = arguments.get("nereid_target", arguments.get("target"))
     arrays = list(arrays_of(arguments.values()))
     if arrays or isinstance(target, str):
         return _native.device_of_arguments(arrays, target if isinstance(target, str) else None)

@@ -55,8 +55,11 @@ class InterpretedFunction(JITFunction):
         copies = _HostCopies()
         args = tuple(copies.of(value) for value in args)
         kwargs = {name: copies.of(value) for name, value in kwargs.items()}
-        kwargs.update(target="cpu", checked=True, num_threads=1)
-        kwargs.pop("num_cpu_threads", None)
+        for name in ("target", "checked", "num_threads", "num_cpu_threads"):
+            kwargs.pop(f"nereid_{name}", None)
+            if name not in self.arg_names:
+                kwargs.pop(name, None)
+        kwargs.update(nereid_target="cpu", nereid_checked=True, nereid_num_threads=1)
         try:
             compiled = self._launch(grid, args, kwargs, warmup)
         except TritonError:

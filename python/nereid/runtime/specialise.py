@@ -104,6 +104,11 @@ def _identified(value):
     return getattr(value, "cache_key", value) if callable(value) else value
 
 
+def unprefixed(options):
+    """Options of a launch, a dict, by their own names: `nereid_target` is `target`."""
+    return {name.removeprefix("nereid_"): value for name, value in options.items()}
+
+
 def compute_cache_key(kernel_key_cache, specialization, options):
     """The key of a kernel among those of its function, as text."""
     key = (tuple(specialization), str(options))

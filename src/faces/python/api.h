@@ -67,11 +67,11 @@ PyObject *exceptionClass(const char *name);
 /// Takes the pending exception, normalised and with its traceback; null when there is none.
 Ref takeException();
 
-// An interpreter that ends gives its lock to no other thread. Until Python 3.14, which lets a thread
-// that asks wait for ever, it ends the thread: the stack is unwound, and a function of the program
-// on it that lets nothing out ends the process (so do PyTorch's bindings around a backward pass).
-// So whoever asks for the lock here waits for ever as well. Locks of the library that such a thread
-// holds stay taken, which the end of the process must not wait for.
+// An interpreter that ends gives its lock to no other thread. Until Python 3.14, which lets a
+// thread that asks wait for ever, it ends the thread: the stack is unwound, and a function of the
+// program on it that lets nothing out ends the process (so do PyTorch's bindings around a backward
+// pass). So whoever asks for the lock here waits for ever as well. Locks of the library that such a
+// thread holds stay taken, which the end of the process must not wait for.
 
 /// PyGILState_Ensure, which does not come back in an interpreter that ends.
 PyGILState_STATE ensureInterpreter();

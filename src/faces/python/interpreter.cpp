@@ -1,5 +1,5 @@
-// Waiting for the interpreter's lock. Compiled with exceptions, for what glibc does to a thread that
-// ends is caught as if it were one.
+// Waiting for the interpreter's lock. Compiled with exceptions, for what glibc does to a thread
+// that ends is caught as if it were one.
 #include "faces/python/api.h"
 
 #include <unistd.h>
