@@ -5,6 +5,7 @@ import pathlib
 import runpy
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -94,6 +95,20 @@ def test_shards(tmp_path, monkeypatch):
     assert parts == [runner["part"](list(tests), 5, number, 3) for number in (1, 2, 3)]
     for text in ("3/2", "0/2", "half"):
         assert f"'{text}' is not K/N" in run(tmp_path, "--shard", text).stderr
+
+
+def test_what_is_left(tmp_path, monkeypatch):
+    """A failure is run with C++ if that was not done and the test is asked for; a marked test without its mark's record."""
+    monkeypatch.setattr(sys, "path", [*map(str, (RUN.parent, RUN.parents[1] / "torch_opinfo")), *sys.path])
+    runner = runpy.run_path(RUN)
+    records = [{"test": name, "compiler": "nereid", "outcome": outcome, "reason": reason} for name, outcome, reason in
+               (("bad", "failed", ""), ("elsewhere", "failed", ""), ("known", "crash", ""), ("mark", "skipped", "Triton CPU crashes"), ("gpu", "skipped", "requires gpu"))]  # yapf: disable
+    records.append({"test": "known", "compiler": "cpp", "outcome": "passed"})
+    for marked, left in ((False, [("bad", True), ("new", False)]), (True, [("bad", True), ("mark", False), ("new", False)])):
+        run = runner["Run"](types.SimpleNamespace(minutes=1, results=tmp_path / "results.jsonl", marked=marked))
+        with run.file:
+            run.fill(["bad", "known", "mark", "gpu", "new"], records)
+        assert list(run.queue) == left
 
 
 def test_no_sources(tmp_path):

@@ -46,7 +46,7 @@ class Run:
     def fill(self, tests, records):
         ours = {record["test"]: record for record in records if record["compiler"] == "nereid" and not (self.options.marked and left_out(record))}
         theirs = {record["test"] for record in records if record["compiler"] == "cpp"}
-        again = [test for test, record in ours.items() if record["outcome"] in FAILURES and test not in theirs]
+        again = [test for test in tests if test in ours and ours[test]["outcome"] in FAILURES and test not in theirs]
         self.queue = collections.deque([(test, True) for test in again] + [(test, False) for test in tests if test not in ours])
 
     def start(self, compiler):
