@@ -37,6 +37,8 @@ def package(tmp_path_factory):
 def test_a_program_in_cpp_runs_the_package(package, tmp_path):
     """Without Python and without Nereid: the kernel is in the package."""
     code, output, errors = run("cmake", "-S", FOLDER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}", "-DCMAKE_BUILD_TYPE=Debug")
+    if "uses CUDA but I cannot find the CUDA" in errors:
+        pytest.skip("this PyTorch is for CUDA, and its CMake files need CUDA's headers: install a CUDA toolkit, or PyTorch for the CPU")
     assert code == 0, output[-2000:] + errors[-2000:]
     code, output, errors = run("cmake", "--build", tmp_path)
     assert code == 0, output[-3000:] + errors[-2000:]

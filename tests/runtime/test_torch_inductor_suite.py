@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import runpy
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -15,6 +17,9 @@ SHARED = """
 import os, unittest
 import torch
 from torch._inductor.compile_fx import compile_fx, a_name_of_another_release
+
+def is_triton_cpu_backend(device):
+    return torch._inductor.config.cpu_backend == "triton"
 
 class Tests:
     def test_good(self):
@@ -29,6 +34,11 @@ class Tests:
 
     def test_bad_here(self):
         self.assertFalse(self.triton)
+
+    def test_marked(self):
+        if is_triton_cpu_backend("cpu"):
+            raise unittest.SkipTest("Triton CPU does not support this")
+        self.test_good()
 
     def test_crash(self):
         if self.triton:
@@ -67,11 +77,38 @@ def test_outcomes(tmp_path):
     records = [json.loads(line) for line in file.read_text().splitlines()]
     found = {(record["test"].removeprefix("CpuTritonTests.test_"), record["compiler"]): record["outcome"] for record in records}
     assert found == {("good", "nereid"): "passed", ("other_release", "nereid"): "skipped", ("bad_everywhere", "nereid"): "failed", ("bad_everywhere", "cpp"): "failed", ("bad_here", "nereid"): "failed",
-                     ("bad_here", "cpp"): "passed", ("crash", "nereid"): "crash", ("crash", "cpp"): "passed"}, done.stderr  # yapf: disable
-    assert done.returncode == 1 and "3 tests fail, 2 of them only here" in done.stdout and "5 tests: 1 passed, 2 failed, 1 crash" in done.stdout
+                     ("bad_here", "cpp"): "passed", ("crash", "nereid"): "crash", ("crash", "cpp"): "passed", ("marked", "nereid"): "skipped"}, done.stderr  # yapf: disable
+    assert done.returncode == 1 and "3 tests fail, 2 of them only here" in done.stdout and "6 tests: 1 passed, 2 failed, 1 crash" in done.stdout
     file.write_text("".join(json.dumps(record) + "\n" for record in records if record["test"] != "CpuTritonTests.test_good") + '{"te')
-    assert run(tmp_path, "--results", file).returncode == 1
-    assert len(file.read_text().splitlines()) == len(records), "only what was left ran again"
+    done = run(tmp_path, "--results", file, "--marked")
+    left = [json.loads(line) for line in file.read_text().splitlines()][len(records) - 1:]
+    assert sorted((record["test"].removeprefix("CpuTritonTests.test_"), record["outcome"], record.get("marked")) for record in left) == [("good", "passed", None), ("marked", "passed", "Triton CPU does not support this")]
+    assert done.returncode == 1 and "5 tests: 1 passed" in done.stdout and "1 tests that PyTorch skips with Triton on CPUs: 1 passed" in done.stdout
+
+
+def test_shards(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*map(str, (RUN.parent, RUN.parents[1] / "torch_opinfo")), *sys.path])
+    runner = runpy.run_path(RUN)
+    tests = [str(number) for number in range(10)]
+    parts = [runner["part"](list(tests), 5, number, 3) for number in (1, 2, 3)]
+    assert sorted(sum(parts, [])) == tests and max(map(len, parts)) == 4 and sum(parts, []) != tests
+    assert parts == [runner["part"](list(tests), 5, number, 3) for number in (1, 2, 3)]
+    for text in ("3/2", "0/2", "half"):
+        assert f"'{text}' is not K/N" in run(tmp_path, "--shard", text).stderr
+
+
+def test_what_is_left(tmp_path, monkeypatch):
+    """A failure is run with C++ if that was not done and the test is asked for; a marked test without its mark's record."""
+    monkeypatch.setattr(sys, "path", [*map(str, (RUN.parent, RUN.parents[1] / "torch_opinfo")), *sys.path])
+    runner = runpy.run_path(RUN)
+    records = [{"test": name, "compiler": "nereid", "outcome": outcome, "reason": reason} for name, outcome, reason in
+               (("bad", "failed", ""), ("elsewhere", "failed", ""), ("known", "crash", ""), ("mark", "skipped", "Triton CPU crashes"), ("gpu", "skipped", "requires gpu"))]  # yapf: disable
+    records.append({"test": "known", "compiler": "cpp", "outcome": "passed"})
+    for marked, left in ((False, [("bad", True), ("new", False)]), (True, [("bad", True), ("mark", False), ("new", False)])):
+        run = runner["Run"](types.SimpleNamespace(minutes=1, results=tmp_path / "results.jsonl", marked=marked))
+        with run.file:
+            run.fill(["bad", "known", "mark", "gpu", "new"], records)
+        assert list(run.queue) == left
 
 
 def test_no_sources(tmp_path):

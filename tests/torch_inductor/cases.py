@@ -1,7 +1,7 @@
 """Runs tests of PyTorch's own suite of its compiler; a process that `run.py` starts and asks.
 
 It begins with the line {"tests": ["Class.test", ...]}, or {"unavailable": why}. A line of input is `Class.test`, the answer a line of JSON with "outcome", a key of
-run.OUTCOMES, and mostly "reason".
+run.OUTCOMES, and mostly "reason". With --marked, a test that the suite skips for Triton on CPUs runs all the same, and the answer has "marked": why the suite skips it.
 """
 
 import argparse
@@ -19,6 +19,9 @@ import unittest
 
 #: Classes of the suite for Triton's CPU backend → those that run the same tests on PyTorch's C++.
 SAME = {"CpuTritonTests": "CpuTests", "SweepInputsCpuTritonTest": "SweepInputsCpuTest"}
+
+#: In the reasons that the suite gives for tests that it skips with Triton on CPUs, and for no others.
+MARK = "Triton CPU"
 
 
 class Missing:
@@ -98,15 +101,36 @@ class Result(unittest.TestResult):
     def addUnexpectedSuccess(self, test):
         self.said = {"outcome": "unexpected"}
 
+    def marked(self):
+        """Why the suite skips the test with Triton on CPUs; None: it does not."""
+        return self.said["reason"] if self.said["outcome"] == "skipped" and MARK in self.said["reason"] else None
+
     def addSubTest(self, test, subtest, error):
         if error is not None:
             self.addError(test, error)
+
+
+def run(cls, test, marked):
+    """The answer for a test of a class. marked: whether it runs although the suite skips it with Triton on CPUs."""
+    result = Result()
+    cls(test).run(result)
+    why = result.marked() if marked else None
+    if why is None:
+        return result.said
+    suite, result = sys.modules["test_torchinductor"], Result()
+    asked, suite.is_triton_cpu_backend = suite.is_triton_cpu_backend, lambda device: False
+    try:
+        cls(test).run(result)
+    finally:
+        suite.is_triton_cpu_backend = asked
+    return {**result.said, "marked": why}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("checkout", type=pathlib.Path)
     parser.add_argument("--compiler", choices=["nereid", "cpp"], required=True)
+    parser.add_argument("--marked", action="store_true")
     options = parser.parse_args()
     out = os.fdopen(os.dup(1), "w")  # what tests print goes elsewhere
     os.dup2(2, 1)
@@ -136,9 +160,7 @@ def main():
         if not hasattr(found[name], test):
             say(outcome="skipped", reason="no such test on C++")
             continue
-        result = Result()
-        found[name](test).run(result)
-        say(**result.said)
+        say(**run(found[name], test, options.marked))
 
 
 if __name__ == "__main__":

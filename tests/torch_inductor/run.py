@@ -3,8 +3,8 @@
     python tests/torch_inductor/run.py CHECKOUT --results FILE
 
 PyTorch does not ship its tests: CHECKOUT is a folder with its sources (`test/inductor/test_triton_cpu_backend.py` and `test_torchinductor.py` are read), best of the installed release. Where a file imports a name that the
-installed release does not have, tests that use it are skipped. Not part of CI (an hour or two). The tests are in random order, so that a part of them, `--minutes`, says something about all; a run
-that is started again with the same file goes on. Tests that fail run with PyTorch's C++ as well, in their class for it. The exit status is 1 if tests fail here and not there.
+installed release does not have, tests that use it are skipped. Not part of CI (a test takes a second of PyTorch's own work, 779 take a quarter of an hour on an idle core). The tests are in random order, so that a part
+of them, `--minutes` or `--shard`, says something about all; a run that is started again with the same file goes on. Tests that fail run with PyTorch's C++ as well, in their class for it. The exit status is 1 if tests fail here and not there.
 """
 
 import argparse
@@ -44,16 +44,17 @@ class Run:
         self.queue, self.file, self.failure = collections.deque(), open(options.results, "a"), ""
 
     def fill(self, tests, records):
-        ours = {record["test"]: record for record in records if record["compiler"] == "nereid"}
+        ours = {record["test"]: record for record in records if record["compiler"] == "nereid" and not (self.options.marked and left_out(record))}
         theirs = {record["test"] for record in records if record["compiler"] == "cpp"}
-        again = [test for test, record in ours.items() if record["outcome"] in FAILURES and test not in theirs]
+        again = [test for test in tests if test in ours and ours[test]["outcome"] in FAILURES and test not in theirs]
         self.queue = collections.deque([(test, True) for test in again] + [(test, False) for test in tests if test not in ours])
 
     def start(self, compiler):
         """(process, names of the tests); raises RuntimeError."""
         environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
         environment.update(TORCHINDUCTOR_CACHE_DIR=f"{self.options.folder}/{compiler}", PYTORCH_TESTING_DEVICE_ONLY_FOR="cpu")
-        process = Process([sys.executable, cases.__file__, str(self.options.checkout), "--compiler", compiler], environment, f"{self.options.results}.log")
+        command = [sys.executable, cases.__file__, str(self.options.checkout), "--compiler", compiler] + ["--marked"] * self.options.marked
+        process = Process(command, environment, f"{self.options.results}.log")
         answer = process.answer(600)
         if not isinstance(answer, dict) or "unavailable" in answer:
             process.end()
@@ -91,6 +92,25 @@ class Run:
         return answer["outcome"] in FAILURES
 
 
+def left_out(record):
+    """Whether a test did not run because the suite skips it with Triton on CPUs."""
+    return record["outcome"] == "skipped" and cases.MARK in record["reason"] and "marked" not in record
+
+
+def shard(text):
+    """(K, N) of "K/N"."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not K/N with 1 <= K <= N")
+    return int(match[1]), int(match[2])
+
+
+def part(tests, seed, number, parts):
+    """The tests of a shard in the order in which they run."""
+    random.Random(seed).shuffle(tests)
+    return tests[number - 1::parts]
+
+
 def read(path):
     path = pathlib.Path(path)
     if not path.exists():
@@ -102,10 +122,12 @@ def read(path):
 
 def report(options):
     records = read(options.results)
-    ours = [record for record in records if record["compiler"] == "nereid"]
+    ours = list({record["test"]: record for record in records if record["compiler"] == "nereid"}.values())  # the last record of each
     theirs = {record["test"]: record["outcome"] for record in records if record["compiler"] == "cpp"}
-    counts = collections.Counter(record["outcome"] for record in ours)
-    print(f"{len(ours)} tests: {', '.join(f'{counts[name]} {name}' for name in OUTCOMES)}")
+    for what, some in (("tests", [record for record in ours if "marked" not in record]), ("tests that PyTorch skips with Triton on CPUs", [record for record in ours if "marked" in record])):
+        counts = collections.Counter(record["outcome"] for record in some)
+        if some:
+            print(f"{len(some)} {what}: {', '.join(f'{counts[name]} {name}' for name in OUTCOMES)}")
     failed = [record for record in ours if record["outcome"] in FAILURES]
     only = [record for record in failed if theirs.get(record["test"]) not in FAILURES]
     for record in only:
@@ -119,6 +141,8 @@ def main():
     parser.add_argument("checkout", type=pathlib.Path, metavar="CHECKOUT", help="folder with PyTorch's sources")
     parser.add_argument("--results", default="torch_inductor.jsonl", help="file of the results (default: torch_inductor.jsonl)")
     parser.add_argument("--tests", default="", help="a regular expression of tests to run")
+    parser.add_argument("--marked", action="store_true", help="also run tests that PyTorch skips with Triton on CPUs, because its own Triton crashes or lacks a function")
+    parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N", help="the K-th of N parts of the tests, each with a file of its own; the results are the lines of all files together")
     parser.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once (default: 1)")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for a test (default: 300)")
@@ -134,9 +158,7 @@ def main():
         except RuntimeError as error:
             print(f"{error}; see {options.results}.log", file=sys.stderr)
             return 2
-        tests = [test for test in tests if re.search(options.tests, test)]
-        random.Random(options.seed).shuffle(tests)
-        run.fill(tests, records)
+        run.fill(part([test for test in tests if re.search(options.tests, test)], options.seed, *options.shard), records)
         threads = [threading.Thread(target=run.work, args=({"nereid": process} if i == 0 else {}, )) for i in range(options.jobs)]
         for thread in threads:
             thread.start()
