@@ -80,12 +80,13 @@ def _acc(dtype):
     return tl.float64 if dtype == torch.float64 else tl.float32
 
 
-def _by_channels(tensor):
-    """A copy of (n, channel, ...) whose channels are neighbours in memory."""
+def _by_channels(tensor, copies=True):
+    """A copy of (n, channel, ...) whose channels are neighbours in memory; without `copies` nothing is in it yet."""
     order = (0, *range(2, tensor.dim()), 1)
     copy = torch.empty([tensor.shape[d] for d in order], dtype=tensor.dtype, device=tensor.device)
     copy = copy.permute(0, tensor.dim() - 1, *range(1, tensor.dim() - 1))
-    move(copy, tensor)
+    if copies:
+        move(copy, tensor)
     return copy
 
 
@@ -235,8 +236,13 @@ def _unfolded(x, counts, window, joins):
 
 def _convolve_unfolded(out, x, w, bias, window):
     """`convolve` where `_is_unfolded`. w: (g, k, c, ...) as `_split` gives it."""
+    if out.stride(1) != 1 and out.shape[1] > 1:  # a transposed copy takes less time than transposed stores
+        made = _by_channels(out, False)
+        _convolve_unfolded(made, x, w, bias, window)
+        move(out, made)
+        return
     counts, groups = tuple(out.shape[2:]), window.groups
-    w = _unfolded_weights(w, window)
+    w = _unfolded_weights(w, window, out.shape[0] * product(counts))
     found = _unfolded(x, counts, window, w.stride(-1) == w.shape[2] * w.stride(2))
     x, batch, channels, pixels = found.x, x.shape[0], w.shape[1], out.shape[0] * product(counts)
     inner = w.shape[2] * found.run
@@ -255,16 +261,23 @@ def _convolve_unfolded(out, x, w, bias, window):
     launch(kernels.correlate, (cdiv(pixels, bp) * cdiv(channels, bc), groups, 1), x.device, arguments, constants, _integers(wide), ("channels", "inner", *_STRIDES[:3]))
 
 
-def _unfolded_weights(w, window):
-    """Weights (g, k, c, ...) with stride 1 along k or c: themselves, or a copy, which is the transpose of a matrix."""
-    if 1 in w.stride()[1:3]:
-        return w
-    last = max((1, 2), key=w.stride)
-    order = [0, *sorted((d for d in range(1, w.dim()) if d != last), key=lambda d: -w.stride(d)), last]
-    copy = _copied(w, order)
-    if last == 1 and w.shape[2] < 128 and window.motion()[1][-1] == 1:  # so that taps can be joined to longer sums
-        copy = _copied(copy, (0, *range(3, w.dim()), 2, 1))
-    return copy
+def _unfolded_weights(w, window, pixels):
+    """Weights (g, k, c, ...) with stride 1 along k or c: themselves, or copies, each of which is the transpose of a matrix. Tiles with stride 1 along c are transposed again for each tile of
+    pixels."""
+    joins = w.shape[2] < 128 and window.motion()[1][-1] == 1
+    if 1 not in w.stride()[1:3]:
+        last = max((1, 2), key=w.stride)
+        w = _copied(w, [0, *_outer_first(w, last), last])
+        if last == 1 and joins:  # so that taps become longer sums
+            return _copied(w, (0, *range(3, w.dim()), 2, 1))
+    if w.stride(2) == 1 and pixels >= 1024:
+        return _copied(w, [0, *_outer_first(w, 1), 1])
+    return w
+
+
+def _outer_first(w, last):
+    """The dimensions of weights but groups and `last` in the order of memory."""
+    return sorted((d for d in range(1, w.dim()) if d != last), key=lambda d: -w.stride(d))
 
 
 def _copied(tensor, order):
