@@ -294,7 +294,7 @@ def _unfolded_tiles(groups, pixels, channels, inner, size):
     bc = step_up(channels, (16, 32, 64)) if channels <= 64 else min((64, 96, 128), key=lambda size: (cdiv(channels, size) * size, -size))
     if bc > 64 and groups * cdiv(pixels, bp) * cdiv(channels, bc) < 8:
         bc = 64
-    most = 512 // size + 128
+    most = 768 // size  # longer sums have larger errors in fp32
     bk = inner if inner <= most else max((size for size in range(64, most + 1, 16) if inner % size == 0), default=128)
     return bp, bc, bk
 
