@@ -58,6 +58,8 @@ def check(function, x, w, bias=None, y=None, router=True, **options):
 WINDOWS = {
     "3x3": (F.conv2d, (2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}),
     "channels": (F.conv2d, (2, 20, 9, 11), (24, 20, 3, 3), {"padding": 1}),
+    "channels that fill no tile": (F.conv2d, (1, 200, 3, 4), (130, 200, 3, 3), {"padding": 1}),
+    "many places": (F.conv2d, (1, 17, 33, 35), (18, 17, 3, 3), {"padding": 1}),
     "stride": (F.conv2d, (2, 20, 19, 21), (24, 20, 3, 3), {"padding": 1, "stride": 2}),
     "one of all": (F.conv2d, (2, 20, 19, 33), (24, 20, 3, 2), {"padding": (2, 1), "stride": (2, 3), "dilation": (1, 2)}),
     "stride and dilation": (F.conv2d, (1, 18, 23, 20), (17, 18, 3, 4), {"padding": (3, 0), "stride": (4, 2), "dilation": (2, 2)}),
@@ -163,8 +165,8 @@ def test_parts(name, layout, target, monkeypatch):
     monkeypatch.setattr(convolution, "_weight_tiles", lambda *args: cut)
     monkeypatch.setattr(convolution, "launch", lambda kernel, grid, *args, **more: (launched.append((kernel.__name__, grid[2])), launch(kernel, grid, *args, **more)))
     first = check(function, x.contiguous(memory_format=layout), w, bias, router=False, **options)
-    # On GPUs sums over few channels, whose elements all have a place of their own, are not cut.
-    whole = target == "cuda" and name == "large window"
+    # Not cut are on GPUs sums over few channels, whose elements all have a place of their own, and on CPUs those over many.
+    whole = (target == "cuda") == (name == "large window")
     assert {kernel for kernel, parts in launched if parts > 1} == ({"correlate_weights"} if whole else {"correlate", "correlate_weights"})
     again = check(function, x.contiguous(memory_format=layout), w, bias, router=False, **options)
     assert all(torch.equal(one, other) for one, other in zip(first, again))

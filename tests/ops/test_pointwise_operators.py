@@ -386,3 +386,29 @@ def test_exponents_with_rules_of_their_own(dtype, target):
             torch.testing.assert_close(result, wanted, rtol=4 * torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0, equal_nan=True)
         torch.testing.assert_close(base, torch.pow(2, x.abs()))
         assert calls and set(calls) == {"nereid"}
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_gelu_of_every_number(dtype, approximate, target):
+    """GELU and its gradient of all numbers of 16 bits: one rounding from the exact result, NaN where the function has no value (-inf times 0), subnormal numbers kept."""
+    x = torch.arange(-2**15, 2**15, dtype=torch.int32).to(torch.int16).view(dtype).to(target)
+    ones, finite = torch.ones_like(x), x.isfinite()
+    eps, tiny = torch.finfo(dtype).eps, torch.finfo(dtype).tiny
+    with nereid.ops.use(only=["gelu", "gelu_backward"], routing=False):
+        result = torch.nn.functional.gelu(x, approximate=approximate)
+        gradient = torch.ops.aten.gelu_backward(ones, x, approximate=approximate)
+    wide = x.double()
+    exact = torch.nn.functional.gelu(wide, approximate=approximate)
+    if approximate == "none":
+        exact = 0.5 * wide * torch.special.erfc(-wide * 0.5**0.5)  # accurate also where 1 + erf(x) is not
+        assert result[x == float("-inf")].isnan().all()
+    # Beyond -5, fp32 cannot hold the difference that the form with tanh computes.
+    bound = 0.5 * eps * 1.25 * exact.abs() + (1e-5 if approximate == "tanh" else 4 * tiny)
+    checked = finite & (exact.abs() <= torch.finfo(dtype).max) & (wide > -5.5)
+    assert ((result.double() - exact).abs() <= bound)[checked].all()
+    assert result[x.isnan()].isnan().all() and (result[x == float("inf")] == float("inf")).all()
+    slopes = torch.ops.aten.gelu_backward(torch.ones_like(wide), wide, approximate=approximate)
+    small = finite & (wide.abs() < 1e3)
+    assert ((gradient.double() - slopes).abs() <= 0.625 * eps * slopes.abs() + 4e-5)[small].all()
+    assert gradient[x.isnan()].isnan().all()

@@ -14,7 +14,7 @@ import nereid.language as tl
 
 from . import products
 from ._launch import launch
-from ._moves import fill, move
+from ._moves import clear, fill, move
 from ._strided import NARROW, STORAGE, cdiv, product, programs_wanted, step_up
 from .kernels import convolution as kernels
 from .kernels import sliding
@@ -80,12 +80,13 @@ def _acc(dtype):
     return tl.float64 if dtype == torch.float64 else tl.float32
 
 
-def _by_channels(tensor):
-    """A copy of (n, channel, ...) whose channels are neighbours in memory."""
+def _by_channels(tensor, copies=True):
+    """A copy of (n, channel, ...) whose channels are neighbours in memory; without `copies` nothing is in it yet."""
     order = (0, *range(2, tensor.dim()), 1)
     copy = torch.empty([tensor.shape[d] for d in order], dtype=tensor.dtype, device=tensor.device)
     copy = copy.permute(0, tensor.dim() - 1, *range(1, tensor.dim() - 1))
-    move(copy, tensor)
+    if copies:
+        move(copy, tensor)
     return copy
 
 
@@ -136,6 +137,9 @@ def convolve(out, x, w, bias, window):
     if is_direct(groups, channels, inner):
         _direct(out, x, w, bias, window)
         return
+    if _is_unfolded(x, channels, inner, window):
+        _convolve_unfolded(out, x, w, bias, window)
+        return
     taps = product(window.taps)
     if _channels_wanted(x, inner, 1 if window.transposed else window.stride[-1]):
         x = _by_channels(x)
@@ -168,7 +172,7 @@ def convolve(out, x, w, bias, window):
     }
     constants = {
         "ACC": acc, "PRECISION": precision, "FLAT": flat, "WINDOW": window.taps if flat and motion is not None else None, "X_UNIT": x_unit, "W_UNIT": w_unit,
-        "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "RUNS": runs, "IN_ORDER": x.device.type == "cpu",
+        "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "RUNS": runs, "INSIDE": None, "IN_ORDER": x.device.type == "cpu",
         "BP": bp, "BC": bc, "BK": tiles.k
     }
     wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()), ((parts + 1, ), (part_stride, )))
@@ -178,15 +182,128 @@ def convolve(out, x, w, bias, window):
         _add_up(out, target, bias, parts, acc)
 
 
+def _is_unfolded(x, channels, inner, window):
+    """Whether a convolution reads a copy with margins: on CPUs, where masks of single rows take longer than the copy."""
+    return x.device.type == "cpu" and min(channels, inner) >= 16 and window.motion() is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Unfolded:
+    """What a convolution without padding reads: `x`, a view (n, channel, ...) with stride 1 along the channels, in which all taps of all pixels lie. motion: (move, tap, start), taps: of the window.
+    run: how many taps of the last dimension are channels of the view, one behind the other; it has one tap then."""
+    x: torch.Tensor
+    motion: tuple
+    taps: tuple
+    run: int
+
+
+def _unfolded(x, counts, window, joins):
+    """`_Unfolded` of x (n, channel, ...), or of a copy that has a margin of zeros and neighbouring channels. counts: places of the result; the window has no phases. joins: whether taps of the
+    last dimension may become channels."""
+    by, tap, start = window.motion()
+    channels, taps = x.shape[1], window.taps
+    lows = [first + min(0, (number - 1) * step) for first, number, step in zip(start, taps, tap)]
+    sizes = [(count - 1) * step + (number - 1) * abs(along) + 1 for count, step, number, along in zip(counts, by, taps, tap)]
+    if x.stride(1) == 1 and all(low >= 0 and low + size <= have for low, size, have in zip(lows, sizes, x.shape[2:])):
+        for d, (low, size) in enumerate(zip(lows, sizes)):
+            x = x.narrow(2 + d, low, size)
+    else:
+        # Of windows of one place, only the places that are read.
+        steps = [step if number == 1 else 1 for step, number in zip(by, taps)]
+        by = tuple([1 if number == 1 else step for step, number in zip(by, taps)])
+        sizes = [cdiv(size, step) for size, step in zip(sizes, steps)]
+        copy = torch.empty((x.shape[0], *sizes, channels), dtype=x.dtype, device=x.device)
+        copy = copy.permute(0, copy.dim() - 1, *range(1, copy.dim() - 1))
+        part = copy
+        for d, (low, size, step) in enumerate(zip(lows, sizes, steps)):
+            first = min(size, cdiv(max(0, -low), step))
+            last = max(first, min(size, cdiv(x.shape[2 + d] - low, step)))
+            clear(part.narrow(2 + d, 0, first))
+            clear(part.narrow(2 + d, last, size - last))
+            part = part.narrow(2 + d, first, last - first)
+            if last > first:
+                x = x.narrow(2 + d, low + first * step, (last - first - 1) * step + 1)[(slice(None), ) * (2 + d) + (slice(None, None, step), )]
+        if part.numel():
+            move(part, x)
+        x = copy
+    start = tuple([max(0, (1 - number) * step) for number, step in zip(taps, tap)])
+    run = taps[-1] if joins and window.groups == 1 and tap[-1] == 1 and x.stride(-1) == channels else 1
+    if run > 1:
+        x = x.as_strided((x.shape[0], run * channels, *x.shape[2:-1], x.shape[-1] - run + 1), x.stride())
+        taps = (*taps[:-1], 1)
+    return _Unfolded(x, (by, tap, start), taps, run)
+
+
+def _convolve_unfolded(out, x, w, bias, window):
+    """`convolve` where `_is_unfolded`. w: (g, k, c, ...) as `_split` gives it."""
+    if out.stride(1) != 1 and out.shape[1] > 1:  # a transposed copy takes less time than transposed stores
+        made = _by_channels(out, False)
+        _convolve_unfolded(made, x, w, bias, window)
+        move(out, made)
+        return
+    counts, groups = tuple(out.shape[2:]), window.groups
+    w = _unfolded_weights(w, window, out.shape[0] * product(counts))
+    found = _unfolded(x, counts, window, w.stride(-1) == w.shape[2] * w.stride(2))
+    x, batch, channels, pixels = found.x, x.shape[0], w.shape[1], out.shape[0] * product(counts)
+    inner = w.shape[2] * found.run
+    w = w.as_strided((groups, channels, inner, *found.taps), w.stride())
+    bp, bc, bk = _unfolded_tiles(groups, pixels, channels, inner, x.element_size())
+    arguments = {
+        "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": found.taps,
+        "motion": found.motion, "phases": None, "magics": (_magics(counts), _magics(found.taps), _magic(cdiv(inner, bk))), "bias_stride": 0 if bias is None else bias.stride(0),
+        "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": 0, "steps_of_part": cdiv(inner, bk) * product(found.taps)
+    }
+    constants = {
+        "ACC": _acc(x.dtype), "PRECISION": "ieee", "FLAT": False, "WINDOW": None, "X_UNIT": "c", "W_UNIT": "c" if w.stride(2) == 1 else "k", "OUT_UNIT": _unit(out), "LAST": False, "ROWS": False,
+        "NEXT": found.motion[0][-1] == 1, "RUNS": False, "INSIDE": (channels % bc == 0) | (inner % bk == 0) << 1, "IN_ORDER": True, "BP": bp, "BC": bc, "BK": bk
+    }
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()))
+    launch(kernels.correlate, (cdiv(pixels, bp) * cdiv(channels, bc), groups, 1), x.device, arguments, constants, _integers(wide), ("channels", "inner", *_STRIDES[:3]))
+
+
+def _unfolded_weights(w, window, pixels):
+    """Weights (g, k, c, ...) with stride 1 along k or c: themselves, or copies, each of which is the transpose of a matrix. Tiles with stride 1 along c are transposed again for each tile of
+    pixels."""
+    joins = w.shape[2] < 128 and window.motion()[1][-1] == 1
+    if 1 not in w.stride()[1:3]:
+        last = max((1, 2), key=w.stride)
+        w = _copied(w, [0, *_outer_first(w, last), last])
+        if last == 1 and joins:  # so that taps become longer sums
+            return _copied(w, (0, *range(3, w.dim()), 2, 1))
+    if w.stride(2) == 1 and pixels >= 1024:
+        return _copied(w, [0, *_outer_first(w, 1), 1])
+    return w
+
+
+def _outer_first(w, last):
+    """The dimensions of weights but groups and `last` in the order of memory."""
+    return sorted((d for d in range(1, w.dim()) if d != last), key=lambda d: -w.stride(d))
+
+
+def _copied(tensor, order):
+    """A copy whose dimensions lie in memory in this order, the outermost first."""
+    copy = torch.empty([tensor.shape[d] for d in order], dtype=tensor.dtype, device=tensor.device)
+    copy = copy.permute([order.index(d) for d in range(tensor.dim())])
+    move(copy, tensor)
+    return copy
+
+
+def _unfolded_tiles(groups, pixels, channels, inner, size):
+    """(pixels, channels, elements of the sum) of a tile. size: bytes of an element."""
+    bp = min((14, 28, 49, 56, 98, 112), key=lambda size: cdiv(pixels, size) * (size + 6))
+    bc = step_up(channels, (16, 32, 64)) if channels <= 64 else min((64, 96, 128), key=lambda size: (cdiv(channels, size) * size, -size))
+    if bc > 64 and groups * cdiv(pixels, bp) * cdiv(channels, bc) < 8:
+        bc = 64
+    most = 768 // size  # longer sums have larger errors in fp32
+    bk = inner if inner <= most else max((size for size in range(64, most + 1, 16) if inner % size == 0), default=128)
+    return bp, bc, bk
+
+
 def _ordered(w, dim):
     """Weights (g, k, c, ...) whose stride along a dimension is 1: themselves, or a copy."""
     if w.stride(dim) == 1:
         return w
-    order = [*(d for d in range(w.dim()) if d not in (1, 2)), 3 - dim, dim]
-    copy = torch.empty([w.shape[d] for d in order], dtype=w.dtype, device=w.device)
-    copy = copy.permute([order.index(d) for d in range(w.dim())])
-    move(copy, w)
-    return copy
+    return _copied(w, [*(d for d in range(w.dim()) if d not in (1, 2)), 3 - dim, dim])
 
 
 #: Sizes and strides on which it depends how many elements are loaded at once.

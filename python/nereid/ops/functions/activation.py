@@ -57,17 +57,18 @@ def silu_backward(grad, x, NARROW: tl.constexpr = False):
 @nereid.jit
 def gelu(x, NARROW: tl.constexpr = False):
     if NARROW:
-        return x * narrow.normal_below(x, narrow.exp(-0.5 * x * x, True))
+        return x * narrow.normal_below(x, narrow.density(x))
     else:
         return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))
 
 
 @nereid.jit
 def gelu_backward(grad, x, NARROW: tl.constexpr = False):
-    density = narrow.exp(-0.5 * x * x, NARROW)
     if NARROW:
+        density = narrow.density(x)
         below = narrow.normal_below(x, density)
     else:
+        density = tl.exp(-0.5 * x * x)
         below = 0.5 * (1 + tl.erf(x * SQRT_HALF))
     return grad * (below + x * density * INV_SQRT_2PI)
 

@@ -21,6 +21,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
+from .products import loaded
 
 
 @nereid.jit
@@ -65,6 +66,15 @@ def place_of(tile, batch, counts, magics, ROWS: tl.constexpr, SIZE: tl.constexpr
     if ROWS:
         mask = mask & (inner < counts[RANK - 1])
     return rest, places, mask
+
+
+@nereid.jit
+def nearest_place_of(tile, batch, counts, magics, SIZE: tl.constexpr):
+    """`place_of` without ROWS, where pixels behind the last one have its place: it may be read, too."""
+    pixels = batch * product_of(counts)
+    number = tile * SIZE + tl.arange(0, SIZE)
+    rest, places = split(tl.minimum(number, pixels - 1), counts, magics)
+    return rest, places, number < pixels
 
 
 @nereid.jit
@@ -191,7 +201,8 @@ def strided_places(places, first, stride):
 @nereid.jit
 def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magics, motion, phases, bias_stride, out_strides, x_strides, w_strides, part_stride, steps_of_part,
               ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr,
-              OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr):
+              OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, INSIDE: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr,
+              BC: tl.constexpr, BK: tl.constexpr):
     """Grid: (tiles of channels and pixels, groups, parts of the sum or phases).
 
     out, x, w         pointers; bias: a pointer or None
@@ -206,6 +217,7 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magi
     LAST              tiles of the result are (channels, pixels), else (pixels, channels)
     ROWS              see `place_of`. NEXT: move is 1 in the last dimension
     RUNS              all taps of all pixels lie in `x`, and those of the last dimension are neighbours there
+    INSIDE            None, or without FLAT, ROWS and phases: all taps of all pixels lie in `x`, so that places need no comparison. Bits: `channels` (1) and `inner` (2) are multiples of BC and BK
     IN_ORDER          tiles of `w` are read in the order of memory and transposed afterwards: for CPUs
     """
     RANK: tl.constexpr = len(sizes)
@@ -223,7 +235,10 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magi
     else:
         its_batch, its_counts, tap, start = batch, counts, motion[1], motion[2]
         its_taps = taps if WINDOW is None else WINDOW
-    n, places, p_mask = place_of(tile_p, its_batch, its_counts, magic_of(magics, 0), ROWS, BP)
+    if INSIDE is not None:
+        n, places, p_mask = nearest_place_of(tile_p, its_batch, its_counts, magic_of(magics, 0), BP)
+    else:
+        n, places, p_mask = place_of(tile_p, its_batch, its_counts, magic_of(magics, 0), ROWS, BP)
     at = unstrided(places, start) if phases is not None else starts(places, motion[0], start, NEXT)
     x_start = x + group * inner * x_strides[1]
     x_offset = tl.expand_dims(offset_of(n, at, x_strides, X_UNIT == "p"), P)
@@ -254,14 +269,15 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magi
             channel = block * BK + k
             k_mask = channel < inner
             inside = p_mask
-            x_along = channel * x_c
-            w_along = channel * w_c
+            first_channel = channel if INSIDE is None else block * BK
+            x_along = first_channel * x_c
+            w_along = first_channel * w_c
         for d in tl.static_range(RANK):
             along = js[d] * unit(tap[d], RUNS and d == RANK - 1)
-            if not FLAT:
+            if not FLAT and INSIDE is None:
                 q = at[d] + along
                 inside = inside & (q >= 0) & (q < sizes[d])
-            elif not RUNS:
+            elif FLAT and not RUNS:
                 if ROWS and d < RANK - 1:
                     q = tl.expand_dims(along + at[d], K)
                 else:
@@ -276,11 +292,16 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magi
             mask = tl.expand_dims(inside, P) & tl.expand_dims(k_mask, K)
         if FLAT and W_UNIT == "flat":
             w_along = index
-        values = tl.load(x_start + (x_offset + tl.expand_dims(x_along, K)), mask=mask, other=0)
-        if TURNED or LAST:
-            factors = tl.load(w_start + (tl.expand_dims(c_offset, 1) + tl.expand_dims(w_along, 0)), mask=tl.expand_dims(c_mask, 1) & tl.expand_dims(k_mask, 0), other=0)
+        C: tl.constexpr = 1 if TURNED or LAST else 0
+        if INSIDE is not None:
+            # Rows begin at pointers of their own, from which neighbours follow: CPUs copy whole registers.
+            values = loaded((x_start + x_along + x_offset) + tl.expand_dims(k * x_c, K), mask, tl.expand_dims(k_mask, K), False, INSIDE & 2 == 0)
+            rows = tl.expand_dims(c_offset if C == 1 else k * w_c, 1)
+            columns = tl.expand_dims(k * w_c if C == 1 else c_offset, 0)
+            factors = loaded((w_start + w_along + rows) + columns, tl.expand_dims(c_mask, C), tl.expand_dims(k_mask, 1 - C), INSIDE & 1 == 0, INSIDE & 2 == 0)
         else:
-            factors = tl.load(w_start + (tl.expand_dims(c_offset, 0) + tl.expand_dims(w_along, 1)), mask=tl.expand_dims(c_mask, 0) & tl.expand_dims(k_mask, 1), other=0)
+            values = tl.load(x_start + (x_offset + tl.expand_dims(x_along, K)), mask=mask, other=0)
+            factors = tl.load(w_start + (tl.expand_dims(c_offset, C) + tl.expand_dims(w_along, 1 - C)), mask=tl.expand_dims(c_mask, C) & tl.expand_dims(k_mask, 1 - C), other=0)
         if LAST:
             total = tl.dot(factors, values, total, input_precision=PRECISION, out_dtype=ACC)
         else:
