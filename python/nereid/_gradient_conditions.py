@@ -7,6 +7,10 @@ is launched: it contains what these launches execute, and nothing else.
 
 import operator
 
+#: Kinds of devices whose kernels get only the alternatives that are taken. Code for GPUs differs by a few instructions in loops that both kernels have, and its run time
+#: has not been measured (docs/notes/compile-time.md).
+CHOSEN_ON = ("cpu", )
+
 
 def _quotient(a, b):
     """Rounded towards zero."""

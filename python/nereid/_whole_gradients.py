@@ -70,9 +70,13 @@ class WholeGradients:
         return key
 
     def of(self, key):
-        """The gradients that a launch with this key writes whole."""
+        """The gradients that a launch with this key writes whole; None where that is not known yet."""
         known = self._known.get(key) if key is not None else None
-        return known if isinstance(known, frozenset) else frozenset()
+        return known if isinstance(known, frozenset) else None
+
+    def has_seen(self, compiled):
+        """Whether it is known which scalars of a compiled kernel decide places."""
+        return compiled in self._seen
 
     def launched(self, key, compiled, given, again):
         """Learns from a launch. again: a function of {gradient: other memory} and of those that are neither cleared nor summed in fp32, which launches once more."""

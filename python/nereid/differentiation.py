@@ -162,14 +162,16 @@ class _Backward(KernelInterface):
         self._check_places(given)
         key = self._whole.key(given, counts)
         has_no_key = key is None and self._whole.is_started
-        compiled = self._launch(args, named, kwargs, grid, counts, False, self._whole.of(key), key, has_no_key)
+        whole = self._whole.of(key)
+        compiled = self._launch(args, named, kwargs, grid, counts, False, whole or frozenset(), key, has_no_key)
+        if compiled is None or (whole is not None and self._whole.has_seen(compiled)):
+            return compiled
 
         def again(others, whole):
             self._launch(args, named | {name: each for name, each in others.items() if name in named}, kwargs | {name: each for name, each in others.items() if name in kwargs}, grid, counts,
                          False, whole)
 
-        if compiled is not None:
-            self._whole.launched(key, compiled, given, again)
+        self._whole.launched(key, compiled, given, again)
         return compiled
 
     def _launch(self, args, named, kwargs, grid, counts, warmup, whole, key=None, has_no_key=False):
@@ -241,9 +243,12 @@ class _Backward(KernelInterface):
         from which this follows."""
         given = self._defaults | named | kwargs
         device = next((value.device for value in map(given.get, self._inputs) if hasattr(value, "zero_")), None)
-        if device is None or "gradient_conditions" in kwargs or not self._whole.has_key(named | kwargs, counts):
+        chosen_on = _gradient_conditions.CHOSEN_ON
+        if device is None or device.type not in chosen_on or "gradient_conditions" in kwargs or not self._whole.has_key(named | kwargs, counts):
             return None, True
         facts = self._facts(named, kwargs, counts, device)
+        if facts._values["target"].split(":")[0] not in chosen_on:
+            return None, True
         conditions = self._conditions.get(facts)
         if conditions is None:
             conditions = self._conditions[facts] = _gradient_conditions.Conditions(facts)

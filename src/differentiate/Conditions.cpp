@@ -90,8 +90,9 @@ private:
           return name() + "." + arith::stringifyCmpIPredicate(compare.getPredicate()).str();
         })
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::DivSIOp, arith::RemSIOp,
-              arith::DivUIOp, arith::RemUIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp, arith::MaxUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
-              arith::SelectOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
+              arith::DivUIOp, arith::RemUIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
+              arith::MaxUIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp,
+              arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::IndexCastOp,
               arith::IndexCastUIOp>([&](auto) { return name(); })
         .Default([](Operation *) { return std::string(); });
   }
@@ -113,7 +114,8 @@ std::optional<llvm::StringMap<bool>> parseConditions(StringRef text) {
   text.split(items, ',', -1, /*KeepEmpty=*/!text.empty());
   for (StringRef item : items) {
     auto [id, holds] = item.split('=');
-    bool isValid = id.size() == 16 && llvm::all_of(id, [](char c) { return llvm::isHexDigit(c); }) &&
+    bool isValid = id.size() == 16 &&
+                   llvm::all_of(id, [](char c) { return llvm::isHexDigit(c); }) &&
                    (holds == "0" || holds == "1");
     if (!isValid || !known.try_emplace(id, holds == "1").second)
       return std::nullopt;

@@ -378,7 +378,7 @@ private:
   const bool mayHaveSchedules;
   std::vector<std::string> conditions;   ///< of schedules, as texts (Conditions.h)
   llvm::StringMap<bool> knownConditions; ///< by their ids
-  Coordinates coordinates;                                     ///< of tiles, for schedules
+  Coordinates coordinates;               ///< of tiles, for schedules
   llvm::DenseMap<mlir::Operation *, std::string> notScheduled; ///< loads, and why
   llvm::DenseSet<mlir::Operation *> scheduled;                 ///< loads with a schedule
   llvm::DenseSet<mlir::Operation *> unwrapped; ///< remainders that are left out of addresses
