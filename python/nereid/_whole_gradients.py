@@ -24,9 +24,29 @@ class WholeGradients:
         self._known = {}  # key → frozenset of gradients, or how often it was launched and tried
         self._seen = set()  # compiled kernels whose scalars are in `_deciding`
 
+    @property
+    def is_started(self):
+        """Whether it is known which scalars decide places."""
+        return self._deciding is not None
+
+    def learn(self, names):
+        """Scalars that decide places, of a compiled kernel. Whether some are new, so that keys made before lack them."""
+        if self._deciding is not None and names <= self._deciding:
+            return False
+        self._deciding = names | (self._deciding or set())
+        self._known.clear()
+        return True
+
+    def has_key(self, given, counts):
+        """Whether launches with such arguments have a key, once it is known which scalars decide places."""
+        return self._key(given, counts, ()) is not None
+
     def key(self, given, counts):
         """Of a launch: all from which places follow; None where that is not known. given: {parameter or option: value}; counts: of programs along the axes, or None."""
-        if self._deciding is None or counts is None:
+        return None if self._deciding is None else self._key(given, counts, self._deciding)
+
+    def _key(self, given, counts, deciding):
+        if counts is None:
             return None
         key = [counts]
         for name, value in given.items():
@@ -39,7 +59,7 @@ class WholeGradients:
                     key.append((name, value.dtype))
             elif isinstance(value, (bool, int, float)):
                 # A kernel that was compiled for what is known of a scalar (1, a multiple of 16) may not have it, and so not tell that it decides.
-                key.append((name, type(value), value) if name in self._deciding else (name, *specialize_argument(self._params[name], None, value)))
+                key.append((name, type(value), value) if name in deciding else (name, *specialize_argument(self._params[name], None, value)))
             else:
                 return None
         key = tuple(key)
@@ -50,18 +70,20 @@ class WholeGradients:
         return key
 
     def of(self, key):
-        """The gradients that a launch with this key writes whole."""
+        """The gradients that a launch with this key writes whole; None where that is not known yet."""
         known = self._known.get(key) if key is not None else None
-        return known if isinstance(known, frozenset) else frozenset()
+        return known if isinstance(known, frozenset) else None
+
+    def has_seen(self, compiled):
+        """Whether it is known which scalars of a compiled kernel decide places."""
+        return compiled in self._seen
 
     def launched(self, key, compiled, given, again):
         """Learns from a launch. again: a function of {gradient: other memory} and of those that are neither cleared nor summed in fp32, which launches once more."""
         if compiled not in self._seen:
             deciding = {param["name"] for param in compiled._values["params"] if "decides_places" in param}
             self._seen.add(compiled)
-            if self._deciding is None or not deciding <= self._deciding:
-                self._deciding = deciding | (self._deciding or set())
-                self._known.clear()  # whose keys lack some
+            if self.learn(deciding):
                 return
         known = self._known.get(key, 0)
         if key is None or isinstance(known, frozenset):
@@ -81,19 +103,26 @@ class WholeGradients:
         found = frozenset()
         if names:
             try:
-                others = {name: torch.empty_like(gradient) for name, gradient in gradients.items()}
+                others = {name: memory_like(gradient) for name, gradient in gradients.items()}
             except torch.OutOfMemoryError:
                 self._known[key] = found
                 return
             for name in names:
                 others[name].fill_(float("nan"))
             # What else the kernel writes may be sums, to which the trial must not add.
-            others |= {name: torch.empty_like(value) for name, value in given.items()
+            others |= {name: memory_like(value) for name, value in given.items()
                        if name not in others and "written" in facts.get(name, {}) and facts[name]["written"] and hasattr(value, "untyped_storage")}
             again(others, names)
             found = frozenset(name for name in names if not bool(torch.isnan(others[name]).any()))
         if found == names or known + 1 >= _LAUNCHES_BEFORE + _TRIES:
             self._known[key] = found
+
+
+def memory_like(tensor):
+    """Other memory for a kernel that gets the strides of `tensor`, which may be a view with gaps: as much as there is behind it."""
+    import torch
+    memory = torch.empty(tensor.untyped_storage().nbytes() // tensor.element_size(), dtype=tensor.dtype, device=tensor.device)
+    return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
 def _may_be_whole(gradient, facts):

@@ -11,7 +11,7 @@
 
 import math
 
-from . import _whole_gradients
+from . import _gradient_conditions, _whole_gradients
 from ._jit import Empty as _EMPTY
 from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks, _is_interpreting
 
@@ -137,13 +137,14 @@ class _Backward(KernelInterface):
         self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
         self._whole = _whole_gradients.WholeGradients(kernel, self._inputs)
         self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
+        self._conditions = {}  # the same → the conditions of its schedules
         self._partial = {}  # names of gradients → the kernel that gives them as partial sums
         self._rows = {}  # compiled kernel → how many partial sums it had last
         self._saved_bytes = {}  # compiled kernel → how many bytes each of its programs saves, 0 for one step
         self._may_save = False  # whether any of them saves
         self._memory = {}  # device → memory for kernels that save nothing; it is not read
         self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
-        self._chosen = {}  # key of a launch → (gradients that it writes whole, what `_summed` says of them)
+        self._chosen = {}  # key of a launch → (gradients that it writes whole, what `_summed` says of them, the option that `_options` gives)
         self._defaults = {param.name: param.default for param in kernel.primal.params if param.has_default}
         self._interprets = _is_interpreting()  # as for kernels, what holds when it is made
 
@@ -160,21 +161,25 @@ class _Backward(KernelInterface):
             return self._launch(args, named, kwargs, grid, counts, True, frozenset())
         self._check_places(given)
         key = self._whole.key(given, counts)
-        compiled = self._launch(args, named, kwargs, grid, counts, False, self._whole.of(key), key)
+        has_no_key = key is None and self._whole.is_started
+        whole = self._whole.of(key)
+        compiled = self._launch(args, named, kwargs, grid, counts, False, whole or frozenset(), key, has_no_key)
+        if compiled is None or (whole is not None and self._whole.has_seen(compiled)):
+            return compiled
 
         def again(others, whole):
             self._launch(args, named | {name: each for name, each in others.items() if name in named}, kwargs | {name: each for name, each in others.items() if name in kwargs}, grid, counts,
                          False, whole)
 
-        if compiled is not None:
-            self._whole.launched(key, compiled, given, again)
+        self._whole.launched(key, compiled, given, again)
         return compiled
 
-    def _launch(self, args, named, kwargs, grid, counts, warmup, whole, key=None):
-        """whole: gradients that the launch writes whole (_whole_gradients.py). key: of the launch, None where nothing is known of others like it."""
-        summed = self._summed_as_before(key, args, named, kwargs, counts, whole)
+    def _launch(self, args, named, kwargs, grid, counts, warmup, whole, key=None, has_no_key=False):
+        """whole: gradients that the launch writes whole (_whole_gradients.py). key: of the launch, None where nothing is known of others like it; has_no_key: and
+        never will be."""
+        summed, options = self._choose(key, named, kwargs, counts, whole, has_no_key)
         if summed:
-            return self._run_partial(named | kwargs, *summed, warmup, whole)
+            return self._run_partial(named | kwargs | options if options else named | kwargs, *summed, warmup, whole)
         finish = []
         device = None
         for name in self._inputs:
@@ -193,7 +198,7 @@ class _Backward(KernelInterface):
         if device is None:  # arrays, descriptors, tuples
             compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
         else:
-            compiled = self._run_steps(args, kwargs, grid, counts, warmup, device)
+            compiled = self._run_steps(args, kwargs | options if options else kwargs, grid, counts, warmup, device)
         self._launched.add(compiled)
         if not warmup:
             for copy in finish:
@@ -220,18 +225,38 @@ class _Backward(KernelInterface):
                 if _meet(tensor, its):
                     raise ValueError(f"the gradient `{name}` shares memory with {f'`{other}`' if other != name else 'itself'}: its elements need places of their own")
 
-    def _summed_as_before(self, key, args, named, kwargs, counts, whole):
-        """What `_summed` says, without asking again for what launches with this key are."""
-        if key is None:
-            return self._summed(args, named, kwargs, counts, whole)
-        known = self._chosen.get(key)
-        if known is None or known[0] != whole:
+    def _choose(self, key, named, kwargs, counts, whole, has_no_key):
+        """What `_summed` and `_options` say, without asking again for what launches with this key are."""
+        known = self._chosen.get(key) if key is not None else None
+        if known is not None and known[0] == whole:
+            return known[1:]
+        options, is_complete = (None, True) if has_no_key else self._options(named, kwargs, counts)
+        summed = self._summed(named, kwargs | options if options else kwargs, counts, whole)
+        if key is not None and is_complete:
             if len(self._chosen) >= _whole_gradients.MOST_KEYS:
                 self._chosen.clear()
-            known = self._chosen[key] = whole, self._summed(args, named, kwargs, counts, whole)
-        return known[1]
+            self._chosen[key] = whole, summed, options
+        return summed, options
 
-    def _summed(self, args, named, kwargs, counts, whole):
+    def _options(self, named, kwargs, counts):
+        """The option that leaves alternatives out that the launch does not take, None where there are none or not known; and whether keys of launches tell the scalars
+        from which this follows."""
+        given = self._defaults | named | kwargs
+        device = next((value.device for value in map(given.get, self._inputs) if hasattr(value, "zero_")), None)
+        chosen_on = _gradient_conditions.CHOSEN_ON
+        if device is None or device.type not in chosen_on or "gradient_conditions" in kwargs or not self._whole.has_key(named | kwargs, counts):
+            return None, True
+        facts = self._facts(named, kwargs, counts, device)
+        if facts._values["target"].split(":")[0] not in chosen_on:
+            return None, True
+        conditions = self._conditions.get(facts)
+        if conditions is None:
+            conditions = self._conditions[facts] = _gradient_conditions.Conditions(facts)
+        is_new = self._whole.is_started and self._whole.learn(conditions.scalars)
+        option = conditions.option(given, counts)
+        return {"gradient_conditions": option} if option else None, not is_new
+
+    def _summed(self, named, kwargs, counts, whole):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
         given = named | kwargs
         gradients = {name: given.get(name) for name in self._inputs if name not in whole}
@@ -267,17 +292,21 @@ class _Backward(KernelInterface):
 
     def _shared_axes(self, named, kwargs, grid, device):
         """What the compiler finds before it makes code: of the kernel without partial sums. Nothing for one with two steps, which has none."""
-
-        def wide(name, value):
-            return _accumulator(value, [], False, name in self._narrow) if name in self._inputs else value
-
-        compiled = self.kernel.run(*(wide(name, value) for name, value in named.items()), grid=grid, warmup=True,
-                                   **{name: wide(name, value) for name, value in kwargs.items()}, **self._asking(device), gradient_facts=True)
+        compiled = self._facts(named, kwargs, grid, device)
         shared = self._shared.get(compiled)
         if shared is None:
             found = {param["name"]: param["shared_axes"] for param in compiled._values["params"] if "shared_axes" in param}
             shared = self._shared[compiled] = {} if self._has_steps(compiled) else found
         return shared
+
+    def _facts(self, named, kwargs, grid, device):
+        """The kernel without partial sums and with all alternatives, compiled as far as its differentiation."""
+
+        def wide(name, value):
+            return _accumulator(value, [], False, name in self._narrow) if name in self._inputs else value
+
+        return self.kernel.run(*(wide(name, value) for name, value in named.items()), grid=grid, warmup=True,
+                               **{name: wide(name, value) for name, value in kwargs.items() if name != "gradient_conditions"}, **self._asking(device), gradient_facts=True)
 
     def _asking(self, device):
         """With these arguments a kernel with two steps stores how many bytes each program saves, and one with one step does all."""

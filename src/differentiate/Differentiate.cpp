@@ -1,6 +1,7 @@
 #include "differentiate/Differentiate.h"
 
 #include "differentiate/Checks.h"
+#include "differentiate/Conditions.h"
 #include "differentiate/Forward.h"
 #include "differentiate/Marks.h"
 #include "differentiate/MergeLoads.h"
@@ -193,6 +194,8 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   kernel->removeAttr("tile.outputs");
   kernel->removeAttr("tile.programs");
   if (!derivativesOf(kernel))
+    kernel->removeAttr(knownConditionsAttribute);
+  if (!derivativesOf(kernel))
     kernel->removeAttr(severalAttribute);
   return std::nullopt;
 }
@@ -208,6 +211,22 @@ std::vector<std::string> gradientNotes(func::FuncOp kernel) {
       if (!llvm::is_contained(notes, note)) // a tensor that is read in several places
         notes.push_back(note.str());
   return notes;
+}
+
+bool setKnownConditions(func::FuncOp kernel, StringRef text) {
+  if (!parseConditions(text))
+    return false;
+  kernel->setAttr(knownConditionsAttribute, StringAttr::get(kernel.getContext(), text));
+  return true;
+}
+
+std::vector<GradientCondition> gradientConditions(func::FuncOp kernel) {
+  std::vector<GradientCondition> conditions;
+  if (auto all = kernel->getAttrOfType<ArrayAttr>(conditionsAttribute))
+    for (StringRef steps : all.getAsValueRange<StringAttr>())
+      conditions.push_back({idOfCondition(steps), steps.str()});
+  kernel->removeAttr(conditionsAttribute);
+  return conditions;
 }
 
 std::vector<uint8_t> gradientFacts(func::FuncOp kernel) {

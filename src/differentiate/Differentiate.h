@@ -45,11 +45,19 @@
 // nothing else. The attribute `tile.saved_bytes` is the same number. A kernel without it has one
 // step, whatever the argument is. A kernel with partial sums has one step.
 //
+// Schedules: whether a gradient is summed in another order than the kernel's (Schedules.cpp) is
+// decided at run time, by conditions on scalars and the grid. The attribute
+// `tile.gradient_conditions` gives those that a launcher can evaluate, as texts (Conditions.h).
+// What is known of them when the kernel is compiled stands in `tile.known_conditions` before
+// differentiation, as the option `gradient_conditions` has it: the kernel then has only the
+// alternatives that are taken. Without it, it has all.
+//
 // Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
 // word is refused.
 #pragma once
 
 #include "support/diagnostics.h"
+#include "support/gradient_facts.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -91,6 +99,14 @@ std::vector<std::string> gradientNotes(mlir::func::FuncOp kernel);
 /// Of each argument of a gradient kernel a set of GradientFact. Removes the attributes that
 /// say so, `tile.gradient_facts`.
 std::vector<uint8_t> gradientFacts(mlir::func::FuncOp kernel);
+
+/// Says before differentiation which conditions of schedules hold: the value of the option
+/// `gradient_conditions`. False where it is malformed.
+bool setKnownConditions(mlir::func::FuncOp kernel, llvm::StringRef text);
+
+/// Of a gradient kernel, the conditions of its schedules. Removes the attribute
+/// `tile.gradient_conditions`.
+std::vector<GradientCondition> gradientConditions(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.
 void registerPasses();

@@ -23,11 +23,13 @@
 // every program, all with one result; where they fail, the gradient is summed by atomic additions.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Conditions.h"
 #include "differentiate/Outside.h"
 #include "differentiate/Recurrences.h"
 #include "differentiate/TileSizes.h"
 #include "differentiate/Transposer.h"
 #include "ir/tile/RareElse.h"
+#include "support/gradient_facts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -199,17 +201,20 @@ void Transposer::findSchedules(Block &body) {
       notScheduled[each.all[0]] = each.why;
       continue;
     }
+    for (Schedule *one : each.written()) {
+      scheduled.insert(one->all.begin(), one->all.end());
+      notes.push_back(wordsOf(*one));
+    }
+    if (each.known.value_or(false))
+      continue; // nothing replaces it
     Value condition = branch.getCondition();
     auto same = llvm::find_if(written, [&](const Alternatives &other) {
       return isComputedAlike(other.holds, condition);
     });
     if (same == written.end())
       same = &written.emplace_back(Alternatives{branch, condition, {}});
-    for (Schedule *one : each.written()) {
+    for (Schedule *one : each.written())
       same->loads.append(one->all);
-      scheduled.insert(one->all.begin(), one->all.end());
-      notes.push_back(wordsOf(*one));
-    }
   }
   for (const Alternatives &each : written) {
     writeOtherwise(each.branch, body, each.loads);
@@ -258,6 +263,14 @@ scf::IfOp Transposer::writePlanned(Schedule &each, Block &body) {
       holds = arith::AndIOp::create(builder, loc, holds, partner->holds);
   scf::IfOp branch;
   each.why.clear();
+  const std::optional<ConditionText> text = textOf(holds);
+  std::optional<bool> known;
+  if (text)
+    if (auto found = knownConditions.find(idOfCondition(text->steps));
+        found != knownConditions.end())
+      known = found->second;
+  for (Schedule *one : each.written())
+    one->known = known;
   if (readsLoops(each))
     each.why = computedInLoop;
   else
@@ -268,6 +281,8 @@ scf::IfOp Transposer::writePlanned(Schedule &each, Block &body) {
       one->isSaved = true;
     branch = writeAlternatives(each, body, holds);
   }
+  if (branch && text)
+    noteCondition(*text);
   return branch;
 }
 
@@ -284,6 +299,11 @@ std::string Transposer::wordsOf(const Schedule &each) const {
   for (unsigned place : each.owner.shared)
     over += (over.empty() ? "" : " and ") + each.tiles.all[place].name;
   std::string conditions = each.owner.words(kernel);
+  std::string elsewhere = "it is summed by atomic additions elsewhere";
+  if (each.known)
+    elsewhere = *each.known ? "this kernel is for launches where that holds"
+                            : "this kernel is for launches where that does not hold, and sums it "
+                              "by atomic additions";
   return "the gradient of " + nameOf(provenance.of(tile::LoadOp(each.load).getPtr()).only()) +
          " has a transposed schedule: programs share out its blocks, and for each " +
          (over.empty() ? "store what one tile adds" : "sum in a loop over " + over) +
@@ -291,7 +311,7 @@ std::string Transposer::wordsOf(const Schedule &each) const {
          (conditions.empty() ? "" : " and ") +
          (each.bounded ? "loops read no other blocks and " : "") + "there are at least " +
          std::to_string(enoughBlocks) + " blocks or one for every " +
-         std::to_string(programsPerBlock) + " programs; it is summed by atomic additions elsewhere";
+         std::to_string(programsPerBlock) + " programs; " + elsewhere;
 }
 
 Value Transposer::conditionOf(const Schedule &each, Value count) {
@@ -311,24 +331,42 @@ Value Transposer::conditionOf(const Schedule &each, Value count) {
   return arith::AndIOp::create(builder, loc, holds, isEnough);
 }
 
+void Transposer::noteCondition(const ConditionText &text) {
+  if (!llvm::is_contained(conditions, text.steps))
+    conditions.push_back(text.steps);
+  for (unsigned argument : text.arguments)
+    addFacts(argument, DecidesPlaces);
+}
+
 scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds) {
   size_t savedBefore = saved.size();
   int64_t bytesBefore = savedBytes;
   if (each.isSaved)
     for (Schedule *one : each.written())
       saveValues(*one);
-  auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
-  branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  if (!writeSchedule(each, body, each.count)) {
-    forget(branch);
-    branch.erase();
-    saved.truncate(savedBefore);
-    savedBytes = bytesBefore;
-    return {};
+  Location loc = each.load.getLoc();
+  if (each.known)
+    holds = arith::ConstantOp::create(builder, loc, builder.getBoolAttr(*each.known));
+  auto create = [&] {
+    auto branch = scf::IfOp::create(builder, loc, holds, /*withElseRegion=*/true);
+    branch->setAttr(tile::rareElseAttribute, builder.getUnitAttr());
+    return branch;
+  };
+  scf::IfOp branch = create();
+  bool isWritten;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    isWritten = writeSchedule(each, body, each.count);
   }
-  return branch;
+  if (isWritten && each.known.value_or(true))
+    return branch;
+  forget(branch);
+  branch.erase();
+  saved.truncate(savedBefore);
+  savedBytes = bytesBefore;
+  // A schedule that could be written is replaced, and one that could not has no alternatives.
+  return isWritten ? create() : scf::IfOp();
 }
 
 void Transposer::writeOtherwise(scf::IfOp branch, Block &body, ArrayRef<tile::LoadOp> loads) {

@@ -23,6 +23,9 @@ Transposer::Transposer(func::FuncOp kernel, ArrayRef<Argument> arguments, bool m
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
     if (auto row = kernel.getArgAttrOfType<IntegerAttr>(i, "tile.row"))
       rows[i] = int(row.getInt());
+  if (auto known = kernel->getAttrOfType<StringAttr>(knownConditionsAttribute))
+    if (auto parsed = parseConditions(known.getValue()))
+      knownConditions = std::move(*parsed);
 }
 
 /// Its results, and the arguments of its blocks.
@@ -65,6 +68,9 @@ std::optional<Refusal> Transposer::run() {
     kernel->setAttr("tile.gradients",
                     builder.getStrArrayAttr(llvm::map_to_vector(
                         notes, [](const std::string &note) { return llvm::StringRef(note); })));
+    if (!conditions.empty())
+      kernel->setAttr(conditionsAttribute,
+                      builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(conditions)));
   }
   return refusal;
 }

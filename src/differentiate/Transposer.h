@@ -10,6 +10,7 @@
 #pragma once
 
 #include "differentiate/Activity.h"
+#include "differentiate/Conditions.h"
 #include "differentiate/Coordinates.h"
 #include "differentiate/Ownership.h"
 #include "differentiate/Refuse.h"
@@ -19,6 +20,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <vector>
 
@@ -212,6 +214,7 @@ private:
     bool isSaved = false;                  ///< from an adjoint that the first step has saved
     std::string why;                       ///< why it is none; empty when it is one
     mlir::Value count, holds;              ///< of its blocks; whether it can be taken, an i1
+    std::optional<bool> known;             ///< the same, where it is known now
     /// Schedules of blocks with the same numbers in the same loops, that are written in the loop
     /// over this one's: as values, whose tiles compute what those of keys do.
     llvm::SmallVector<Schedule *> partners;
@@ -255,6 +258,8 @@ private:
   /// Atomic additions to what these loads read, where their schedule is not taken.
   void writeOtherwise(mlir::scf::IfOp branch, mlir::Block &body,
                       mlir::ArrayRef<tile::LoadOp> loads);
+  /// Notes the condition of a schedule for launchers.
+  void noteCondition(const ConditionText &text);
   void storeTile(Schedule &schedule, mlir::Block &body, mlir::Value tile);
   /// The block's mask with bounds in place of positions that wrap around; null without either.
   mlir::Value maskOfBlock(Schedule &schedule, mlir::Value address);
@@ -371,7 +376,9 @@ private:
   void addFacts(const Owner &owner, bool isScheduled);
   void note(const Owner &owner, const std::string &notTransposed);
   const bool mayHaveSchedules;
-  Coordinates coordinates;                                     ///< of tiles, for schedules
+  std::vector<std::string> conditions;   ///< of schedules, as texts (Conditions.h)
+  llvm::StringMap<bool> knownConditions; ///< by their ids
+  Coordinates coordinates;               ///< of tiles, for schedules
   llvm::DenseMap<mlir::Operation *, std::string> notScheduled; ///< loads, and why
   llvm::DenseSet<mlir::Operation *> scheduled;                 ///< loads with a schedule
   llvm::DenseSet<mlir::Operation *> unwrapped; ///< remainders that are left out of addresses

@@ -5,6 +5,7 @@
 #include "runtime/cache/kernels.h"
 #include "runtime/compiler.h"
 #include "runtime/devices/arguments.h"
+#include "runtime/facts_only.h"
 #include "runtime/function.h"
 #include "runtime/request.h"
 #include "support/gradient_facts.h"
@@ -40,6 +41,9 @@ std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
   size_t argument = 0;
+  llvm::ArrayRef<GradientCondition> conditions;
+  if (request.options.gradientFacts)
+    conditions = static_cast<const FactsOnly &>(*kernel.code).conditions;
   forEachLeaf(request.function->rules, request.specs,
               [&](const frontend::ParamSpec &spec, const std::string &name) {
                 const ParamSlot &slot = kernel.params[params.size()];
@@ -49,6 +53,8 @@ std::string metadataOf(const nrd_kernel &kernel) {
                                          {"signature", llvm::json::fixUTF8(signatureText(spec))}};
                 if (slot.passed && argument < kernel.gradientFacts.size())
                   addFacts(kernel.gradientFacts[argument], param);
+                if (slot.passed && !conditions.empty())
+                  param["argument"] = int64_t(argument);
                 if (slot.passed)
                   argument += slot.codeParams();
                 params.push_back(std::move(param));
@@ -66,6 +72,12 @@ std::string metadataOf(const nrd_kernel &kernel) {
                             {"checked", kernel.checked},
                             {"options", std::move(set)},
                             {"hash", hashOf(request)}};
+  if (!conditions.empty()) {
+    llvm::json::Array texts;
+    for (const GradientCondition &each : conditions)
+      texts.push_back(llvm::json::Object{{"id", each.id}, {"steps", each.steps}});
+    object["gradient_conditions"] = std::move(texts);
+  }
   deviceOf(request.target.backend).describe(kernel, object);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
@@ -228,9 +240,11 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   result->checked = request.options.checked;
   bool onlyFacts = request.options.gradientFacts;
   const auto &derivatives = request.function->function.derivatives;
-  if (onlyFacts && (derivatives.empty() || !derivatives.back().isReverse))
-    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_facts",
-                     "a gradient", result->name);
+  const bool hasConditions = !request.options.gradientConditions.empty();
+  if ((onlyFacts || hasConditions) && (derivatives.empty() || !derivatives.back().isReverse))
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue,
+                     onlyFacts ? "gradient_facts" : "gradient_conditions", "a gradient",
+                     result->name);
   std::optional<CHost> host;
   if (request.function->host)
     host.emplace(*request.function->host);

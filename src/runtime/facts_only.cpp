@@ -8,6 +8,10 @@ using namespace nereid::runtime;
 std::unique_ptr<FactsOnly> FactsOnly::restore(ByteReader &in) {
   auto kernel = std::make_unique<FactsOnly>();
   kernel->restoreCommon(in);
+  in.list([&] {
+    std::string id(in.text());
+    kernel->conditions.push_back({std::move(id), std::string(in.text())});
+  });
   return in.ok() ? std::move(kernel) : nullptr;
 }
 
@@ -22,5 +26,9 @@ std::optional<std::string> FactsOnly::object(std::string &why) const {
 
 bool FactsOnly::save(ByteWriter &out) const {
   saveCommon(out);
+  out.list(conditions, [&](const GradientCondition &condition) {
+    out.text(condition.id);
+    out.text(condition.steps);
+  });
   return true;
 }

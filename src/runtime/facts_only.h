@@ -2,6 +2,7 @@
 // tells how each gradient is summed.
 #pragma once
 
+#include "support/gradient_facts.h"
 #include "targets/target.h"
 
 namespace nereid::runtime {
@@ -11,6 +12,7 @@ public:
   /// From what `save` wrote; null when it is damaged.
   static std::unique_ptr<FactsOnly> restore(ByteReader &in);
 
+  std::vector<GradientCondition> conditions;
   std::string tile; ///< the gradient before the tile passes, when stages are kept
 
   void *entry() const override { return nullptr; }

@@ -1,8 +1,9 @@
-// What a launcher may know of an argument of a gradient kernel. The compiler finds it, the metadata
-// of a compiled kernel tells it.
+// What a launcher may know of a gradient kernel and its arguments. The compiler finds it, the
+// metadata of a compiled kernel tells it.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace nereid {
 
@@ -14,6 +15,12 @@ enum GradientFact : uint8_t {
                       ///< from the grid and from scalars alone
   OneStore = 16,      ///< the owner stores each element that it writes once
   DecidesPlaces = 32, ///< a scalar that the places of gradients may follow from
+};
+
+/// A condition on scalars and the grid that decides how gradients are summed.
+struct GradientCondition {
+  std::string id;    ///< 16 hexadecimal digits, the same for the same steps
+  std::string steps; ///< how to evaluate it: differentiate/Conditions.h
 };
 
 } // namespace nereid

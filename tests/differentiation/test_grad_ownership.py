@@ -231,8 +231,8 @@ def test_explain():
     arguments = dict(a_ptr=torch.ones(37, 25), b_ptr=torch.ones(25, 29), c_ptr=torch.ones(37, 29), M=37, N=29, K=25)
     found = explained(one_block_matmul, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16, BK=32)
     assert sorted(found) == [f"  the gradient of `{name}` has a transposed schedule: programs share out its blocks, and for each sum in a loop over program_id({other}); "
-                             "where the grid has one program along axis 2 and there are at least 128 blocks or one for every 8 programs; it is summed by atomic "
-                             "additions elsewhere" for name, other in (("a_ptr", 1), ("b_ptr", 0))]
+                             "where the grid has one program along axis 2 and there are at least 128 blocks or one for every 8 programs; this kernel is for "
+                             "launches where that holds" for name, other in (("a_ptr", 1), ("b_ptr", 0))]
 
 
 def test_owned_gradients_are_the_same_in_every_run():

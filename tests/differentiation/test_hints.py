@@ -18,7 +18,7 @@ def tile_of(kernel, arguments, wrt, out, **options):
     """The tile IR of the gradient kernel."""
     gradient = nereid.grad(kernel, wrt, out)
     gradient.backward.warmup(**arguments, **{f"d{name}": torch.zeros_like(arguments[name]) for name in (*wrt, *out)}, grid=(1, ), **options)
-    compiled, = gradient.backward.kernel._kernels()
+    (compiled, _), = gradient.backward._compiled()
     return compiled.asm["tile"]
 
 

@@ -5,6 +5,7 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
+from nereid._whole_gradients import memory_like
 from named_kernels import CASES
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
@@ -216,3 +217,11 @@ def test_loops(target, kind, places):
             read = torch.arange(48) < {"sum": 48, "rounds": 32, "carried mask": 16}[kind]
         torch.testing.assert_close(dx.double().cpu(), 2 * x.double().cpu() * read, rtol=1e-2, atol=1e-2)
     assert list(gradient.backward._whole._known.values()) == [frozenset({"dx"}) if places else frozenset()]
+
+
+def test_memory_for_a_trial_has_the_strides_of_a_view():
+    """The kernel gets the strides of the gradient itself: `empty_like` packs elements that stand apart, so a trial on it wrote behind the memory."""
+    view = torch.zeros(6, 10)[1:, ::2]
+    other = memory_like(view)
+    assert other.shape == view.shape and other.stride() == view.stride() and other.storage_offset() == view.storage_offset()
+    assert other.untyped_storage().nbytes() == view.untyped_storage().nbytes() and other.data_ptr() != view.data_ptr()

@@ -178,6 +178,10 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   transforms::addInlining(passes, transforms::TilePipelineOptions::Functions::None);
   if (llvm::failed(passes.run(module)))
     return internalError("a pass over tile IR failed: " + complaints.text);
+  const std::string &given = request.options.gradientConditions;
+  if (!given.empty() && !differentiate::setKnownConditions(kernelOf(module), given))
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_conditions",
+                     "`id=0` or `id=1` for conditions of the gradient, between commas", given);
   std::optional<differentiate::Refusal> refusal;
   while (!refusal && differentiate::isWanted(kernelOf(module)))
     refusal = differentiate::differentiate(kernelOf(module));
@@ -202,6 +206,7 @@ void finishFacts(mlir::ModuleOp module, const CompileRequest &request, llvm::Bit
   mlir::func::FuncOp entry = kernelOf(module);
   written = transforms::Provenance(entry).writtenArguments(entry);
   auto code = std::make_unique<FactsOnly>();
+  code->conditions = differentiate::gradientConditions(entry);
   code->name = result.name;
   code->params = targets::paramsOf(entry);
   if (request.keepStages)
