@@ -92,7 +92,8 @@ std::optional<std::string> assemblyOf(const std::string &llir, const Instruction
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   auto module = llvm::parseAssemblyString(llir, diagnostic, context);
-  llvm::TargetMachine *target = targetMachineFor(machine, contract);
+  llvm::TargetMachine *target =
+      targetMachineFor(machine, contract, Settings::current().llvmOptimisation);
   if (!module || !target) {
     why = "internal error: LLVM IR of the kernel cannot be read back";
     return std::nullopt;
@@ -168,7 +169,8 @@ public:
     llvm::LLVMContext llvmContext;
     targets::CodeProblems problems(llvmContext);
     auto llvmModule = translate(module, llvmContext);
-    llvm::TargetMachine *target = targetMachineFor(*machine, options.fpFusion);
+    llvm::TargetMachine *target =
+        targetMachineFor(*machine, options.fpFusion, Settings::current().llvmOptimisation);
     if (!llvmModule || !target)
       return defect("no LLVM IR could be made");
     clock.done("translate");
