@@ -70,10 +70,14 @@ def run(seed):
     return "passed" if compared else "overflowed", ""
 
 
-def run_batch(first, count, out):
+def run_batch(first, count, path, out):
+    """Of these programs those without a result in the file."""
     import torch
+    done = results(path)
     torch.set_num_threads(1)  # tensors are small; PyTorch's threads would wait for each other
     for seed in range(first, first + count):
+        if seed in done:
+            continue
         os.environ["NEREID_LLVM_OPT"] = str(int(seed // len(KINDS) % OPTIMISED == 0))
         out.write(json.dumps({"seed": seed, "result": "started"}) + "\n")
         out.flush()
@@ -117,7 +121,7 @@ def main():
     given = parser.parse_args()
     if given.one_batch:
         with given.out.open("a") as out:
-            return run_batch(given.seed, given.programs, out)
+            return run_batch(given.seed, given.programs, given.out, out)
     started = datetime.datetime.now(datetime.timezone.utc)
     end, next_seed = given.seed + given.programs, given.seed
     while next_seed < end:
