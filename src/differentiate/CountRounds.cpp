@@ -46,9 +46,10 @@ public:
             }).wasInterrupted())
         return false;
     return !reads || !loop->walk([](Operation *op) {
-                             return effectOf(op) == Effect::Other ? WalkResult::interrupt()
-                                                                  : WalkResult::advance();
-                           }).wasInterrupted();
+                            return effectOf(op) == Effect::Other ? WalkResult::interrupt()
+                                                                 : WalkResult::advance();
+                          })
+                          .wasInterrupted();
   }
 
   /// The loop with this part and a counter, before the original one.
@@ -85,8 +86,7 @@ public:
         next.push_back(here(loop.getYieldOp().getResults()[i]));
       scf::YieldOp::create(b, loc, next);
     };
-    Value rounds =
-        scf::WhileOp::create(builder, loc, results, inits, before, after).getResult(0);
+    Value rounds = scf::WhileOp::create(builder, loc, results, inits, before, after).getResult(0);
     return hasFloats() ? Value(arith::AddIOp::create(builder, loc, rounds, one)) : rounds;
   }
 
@@ -131,9 +131,8 @@ private:
   }
 
   bool hasFloats() const {
-    return llvm::any_of(needed, [](Value value) {
-      return isa<FloatType>(tile::elementOf(value.getType()));
-    });
+    return llvm::any_of(
+        needed, [](Value value) { return isa<FloatType>(tile::elementOf(value.getType())); });
   }
 
   /// A float without a tangent; any other value as it is.
@@ -169,7 +168,7 @@ private:
   SmallVector<Value> pending;
   llvm::SetVector<Value> needed;
   llvm::SetVector<Value> captured;
-  llvm::SetVector<Operation *> operations;  ///< of the two blocks themselves
+  llvm::SetVector<Operation *> operations;   ///< of the two blocks themselves
   llvm::SetVector<unsigned> carried, passed; ///< numbers of arguments of the two blocks
   IRMapping map;
 };

@@ -215,6 +215,28 @@ def test_third_derivatives_by_differences(route):
 
 
 @nereid.jit
+def repeated_kernel(x, y, n, BLOCK: tl.constexpr):
+    """Sines until all are small: its rounds are counted, and depend on the input."""
+    i = tl.arange(0, BLOCK)
+    s = tl.load(x + i, mask=i < n, other=0.0)
+    while tl.max(tl.abs(s), 0) > 0.5:
+        s = tl.sin(s) - 0.01 * s
+    tl.store(y + i, s, mask=i < n)
+
+
+def test_while_loops():
+    repeated = nereid.autograd(repeated_kernel, wrt="x", out="y", grid=(1, ), arguments={"n": lambda a: a["x"].numel(), "BLOCK": 8})
+
+    def reference(x):
+        while x.abs().max() > 0.5:
+            x = x.sin() - 0.01 * x
+        return x
+
+    x = given(6)
+    torch.testing.assert_close(derivatives(repeated(x), (x, ), 2), derivatives(reference(x), (x, ), 2))
+
+
+@nereid.jit
 def power_kernel(x, scale, y, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a = tl.load(x + i, mask=i < n, other=1.0)
