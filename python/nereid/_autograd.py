@@ -45,7 +45,7 @@ class Operator:
         # A gradient is `d` and the name of its parameter, unless the kernel has a parameter of this name.
         self._gradient_of = {name: _free(f"d{name}", kernel.arg_names) for name in (*self._wrt, *self._rules)}
         self._gradients = {}  # by the outputs that are differentiated
-        self._second_gradients = {}  # by these, too
+        self._higher_gradients = {}  # by these and the order
         self._calls = {}  # what calls hold, by their text
         self._checked = set()
         self.__name__ = kernel.__name__
@@ -93,15 +93,15 @@ class Operator:
         custom = torch.library.custom_op
         self.operator = custom(f"{_NAMESPACE}::{name}", self._forward, mutates_args=(), schema=f"{schema} -> {results}")
         self._backward_operator = custom(f"{_NAMESPACE}::{name}_backward", self._backward, mutates_args=(), schema=f"{backward} -> Tensor[]")
-        second = f"{backward.replace(', Tensor[] kept)', '')}, Tensor[] sensitivities, int[] sensitive, int[] wanted_tensors, int[] wanted_gradients)"
-        self._second_operator = custom(f"{_NAMESPACE}::{name}_second", self._second, mutates_args=(), schema=f"{second} -> Tensor[]")
+        higher = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call, Tensor[] given, int[] places, int[] wanted, int order)"
+        self._higher_operator = custom(f"{_NAMESPACE}::{name}_higher", self._higher, mutates_args=(), schema=f"{higher} -> Tensor[]")
         self.operator.register_fake(self._fake_forward)
         self._backward_operator.register_fake(self._fake_backward)
         self.operator.register_autograd(self._differentiate, setup_context=self._save)
         self._backward_operator.register_autograd(self._differentiate_twice, setup_context=self._save_twice)
-        self._second_operator.register_fake(self._fake_second)
-        self._second_operator.register_autograd(self._refuse_third, setup_context=None)
-        for each in (self.operator, self._backward_operator, self._second_operator):
+        self._higher_operator.register_fake(self._fake_higher)
+        self._higher_operator.register_autograd(self._differentiate_higher, setup_context=self._save_higher)
+        for each in (self.operator, self._backward_operator, self._higher_operator):
             each.register_vmap(self._refuse_vmap)
         self._overload = getattr(getattr(torch.ops, _NAMESPACE), name).default
 
@@ -253,7 +253,7 @@ class Operator:
     def _found(self, ctx, gradients, needed, backward):
         """The gradient of each tensor of a call, None where none is needed. `backward` computes those that are."""
         saved, (integers, floats, call) = list(ctx.saved_tensors), ctx.rest
-        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+        names = self._tensor_names(call)
         tensors, kept = saved[:len(names)], saved[len(names):]
         wanted = [i for i, name in enumerate(names) if needed[i] and name in self._wrt]
         found = [None] * len(tensors)
@@ -305,19 +305,37 @@ class Operator:
 
     def _new_gradients(self, tensors, call, wanted, arguments):
         """{parameter: an empty tensor for its gradient} of the wanted tensors."""
-        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
-        found = {}
-        for i in wanted:
-            name, tensor = names[i], tensors[i]
-            if name in self._numbers:
-                wide = self.kernel.params[self.kernel.arg_names.index(name)].annotation_type == "fp64"
-                found[name] = torch.empty(1, dtype=torch.float64 if wide else torch.float32, device=self._device(arguments, tensor))
-            else:
-                like = arguments[name]
-                found[name] = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=like.device)
-        return found
+        names = self._tensor_names(call)
+        return {names[i]: self._new_gradient(names[i], tensors[i], arguments) for i in wanted}
 
-    # ---- second derivatives: how the gradients depend on the tensors, and on the gradients that they come from
+    def _new_gradient(self, name, tensor, arguments):
+        if name in self._numbers:
+            wide = self.kernel.params[self.kernel.arg_names.index(name)].annotation_type == "fp64"
+            return torch.empty(1, dtype=torch.float64 if wide else torch.float32, device=self._device(arguments, tensor))
+        like = arguments[name]
+        return torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=like.device)
+
+    def _tensor_names(self, call):
+        return [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+
+    # ---- second derivatives and higher ones. What a derivative of order k reads has places: those of `wrt`, those of the outputs' gradients, then, of each lower order, those of the
+    # gradients of what it writes, in the order of what is read there. What it writes has the places of what the order below reads.
+
+    def _places(self, order):
+        """How many places there are in what a derivative of this order reads."""
+        count, below = len(self._wrt) + len(self._rules), len(self._wrt)
+        for _ in range(order - 1):
+            count, below = count + below, count
+        return count
+
+    def _origin(self, place):
+        """The input or output whose shape and dtype what has this place has."""
+        while place >= self._places(1):
+            order = 1
+            while self._places(order + 1) <= place:
+                order += 1
+            place -= self._places(order)
+        return (*self._wrt, *self._rules)[place]
 
     @staticmethod
     def _save_twice(ctx, inputs, output):
@@ -328,79 +346,105 @@ class Operator:
 
     def _differentiate_twice(self, ctx, sensitivities):
         integers, floats, call, given, wanted, kept = ctx.rest
-        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
-        saved = list(ctx.saved_tensors)
-        tensors, gradients = saved[:len(names)], saved[len(names):]
-        of_tensors, of_gradients = [None] * len(tensors), [None] * len(gradients)
-        sensitive = [i for i, each in enumerate(sensitivities) if each is not None]
-        if sensitive:
-            wanted_tensors = [i for i, name in enumerate(names) if ctx.needs_input_grad[0][i] and name in self._wrt]
-            wanted_gradients = [i for i in range(len(gradients)) if ctx.needs_input_grad[4][i]]
-            found = self._second_operator(tensors, integers, floats, call, gradients, given, wanted, [sensitivities[i] for i in sensitive], sensitive, wanted_tensors,
-                                          wanted_gradients)
-            for i, value in zip(wanted_tensors, found):
-                of_tensors[i] = value
-            for i, value in zip(wanted_gradients, found[len(wanted_tensors):]):
-                of_gradients[i] = value
+        names = self._tensor_names(call)
+        places = [len(self._wrt) + i for i in given]
+        of_tensors, of_gradients = self._once_more(ctx, sensitivities, integers, floats, call, places, [self._wrt.index(names[i]) for i in wanted], 1)
         return of_tensors, None if integers else [], None if floats else [], None, of_gradients, None if given else [], None if wanted else [], [None] * kept
 
-    def _second_gradient(self, outs):
-        """The gradient of the gradient from these outputs, and the names of its own gradients."""
-        found = self._second_gradients.get(outs)
-        if found is None:
-            first = self._gradient(outs)
-            taken = list(first.backward.kernel.arg_names)
-            names = {}
-            for name in (*self._wrt, *(self._gradient_of[out] for out in outs), *(self._gradient_of[each] for each in self._wrt)):
+    @staticmethod
+    def _save_higher(ctx, inputs, output):
+        tensors, integers, floats, call, given, *ctx.rest = inputs
+        ctx.save_for_backward(*tensors, *given)
+        ctx.call = integers, floats, call
+        ctx.set_materialize_grads(False)
+
+    def _differentiate_higher(self, ctx, sensitivities):
+        (integers, floats, call), (places, wanted, order) = ctx.call, ctx.rest
+        of_tensors, of_given = self._once_more(ctx, sensitivities, integers, floats, call, places, wanted, order)
+        return of_tensors, None if integers else [], None if floats else [], None, of_given, None if places else [], None if wanted else [], None
+
+    def _once_more(self, ctx, sensitivities, integers, floats, call, places, wanted, order):
+        """The gradients of the tensors and of the given gradients of a derivative of this order, which is the call of `ctx`; None where none is needed."""
+        names = self._tensor_names(call)
+        tensors, given = list(ctx.saved_tensors[:len(names)]), list(ctx.saved_tensors[len(names):])
+        found = [None] * len(ctx.saved_tensors)
+        sensitive = [i for i, each in enumerate(sensitivities) if each is not None]
+        needed = {i: self._wrt.index(name) for i, name in enumerate(names) if ctx.needs_input_grad[0][i] and name in self._wrt}
+        needed |= {len(tensors) + i: place for i, place in enumerate(places) if ctx.needs_input_grad[4][i]}
+        if sensitive and needed:
+            its_places = [*places, *(self._places(order) + wanted[i] for i in sensitive)]
+            gradients = self._higher_operator(tensors, integers, floats, call, [*given, *(sensitivities[i] for i in sensitive)], its_places, list(needed.values()), order + 1)
+            for i, gradient in zip(needed, gradients):
+                found[i] = gradient
+        return found[:len(tensors)], found[len(tensors):]
+
+    def _higher_gradient(self, outs, order):
+        """Of the derivative of this order from these outputs: the gradient, the parameters that it reads and those that it writes by their places (None: outputs without a gradient), and
+        {parameter that a lower order writes: that of its gradient}."""
+        found = self._higher_gradients.get((outs, order))
+        if found is not None:
+            return found
+        if order == 1:
+            gradients = {name: self._gradient_of[name] for name in outs}
+            found = self._gradient(outs), [*self._wrt, *map(gradients.get, self._rules)], [self._gradient_of[name] for name in self._wrt], gradients
+        else:
+            below, inputs, outputs, unused = self._higher_gradient(outs, order - 1)
+            taken, names = list(below.backward.kernel.arg_names), {}
+            for name in filter(None, (*inputs, *outputs)):
                 names[name] = _free(f"d{name}", taken)
                 taken.append(names[name])
-            wrt = {name: names[name] for name in (*self._wrt, *(self._gradient_of[out] for out in outs))}
-            second = grad(first.backward, wrt, {self._gradient_of[name]: names[self._gradient_of[name]] for name in self._wrt})
-            found = self._second_gradients[outs] = second, names
+            given = {name: names[name] for name in outputs if name}
+            gradient = grad(below.backward, {name: names[name] for name in inputs if name}, given)
+            found = gradient, [*inputs, *map(given.get, outputs)], [names.get(name) for name in inputs], unused | given
+        self._higher_gradients[outs, order] = found
         return found
 
-    def _second(self, tensors, integers, floats, call, gradients, given, wanted, sensitivities, sensitive, wanted_tensors, wanted_gradients):
+    def _higher(self, tensors, integers, floats, call, given, places, wanted, order):
+        """A derivative of order 2 or more. given: gradients, which have `places`; wanted: places of the gradients to compute."""
         arguments = self._arguments(tensors, integers, floats, call)
         outs = self._allocated(arguments)
         grid = self._grid_of(arguments | outs)
-        floating = self._differentiated(outs)
-        from_outs = self._place_gradients(outs, floating, gradients, given)
-        second, names = self._second_gradient(floating)
-        # The first gradients are neither read nor written: only their types count, which are those of what their gradients are.
-        first = dict.fromkeys((self._gradient_of[name] for name in self._wrt), None)
-        first |= dict.fromkeys((names[self._gradient_of[name]] for name in self._wrt), None)
-        likes = list(self._new_gradients(tensors, call, wanted, arguments).items())
-        for i, sensitivity in zip(sensitive, sensitivities):
-            name, like = likes[i]
-            first[self._gradient_of[name]] = first[names[self._gradient_of[name]]] = like.copy_(sensitivity.reshape(like.shape))
-        of_tensors = self._new_gradients(tensors, call, wanted_tensors, arguments)
-        passed = {names[name]: of_tensors.get(name) for name in self._wrt}
-        passed |= {names[self._gradient_of[name]]: None for name in floating}
-        of_gradients = {}
-        for i in wanted_gradients:
-            name = list(outs)[given[i]]
-            passed[names[self._gradient_of[name]]] = of_gradients[i] = torch.empty_like(outs[name])
-        second.backward[grid](**arguments, **outs, **from_outs, **first, **passed)
-        return [*self._as_inputs(tensors, wanted_tensors, of_tensors), *(of_gradients[i] for i in wanted_gradients)]
+        gradient, inputs, outputs, unused = self._higher_gradient(self._differentiated(outs), order)
+        by_name = dict(zip(self._tensor_names(call), tensors))
 
-    def _fake_second(self, tensors, integers, floats, call, gradients, given, wanted, sensitivities, sensitive, wanted_tensors, wanted_gradients):
+        def new(place):
+            name = self._origin(place)
+            return torch.empty_like(outs[name]) if name in outs else self._new_gradient(name, by_name[name], arguments)
+
+        passed = dict.fromkeys(filter(None, (*inputs[len(self._wrt):], *outputs)), None)
+        for place, value in zip(places, given):
+            if inputs[place] is not None:
+                like = new(place)
+                passed[inputs[place]] = value if (value.shape, value.stride(), value.dtype, value.device) == (like.shape, like.stride(), like.dtype, like.device) else like.copy_(value.reshape(like.shape))
+        found = {place: new(place) for place in wanted}
+        passed |= {outputs[place]: each for place, each in found.items()}
+        # What lower orders write is neither read nor written: only its type counts, which is that of its gradient.
+        for name, its_gradient in unused.items():
+            if name not in outs:
+                passed[name] = passed[its_gradient]
+            elif passed[its_gradient] is not None:
+                outs[name] = passed[its_gradient]
+        gradient.backward[grid](**arguments, **outs, **passed)
+        return [self._as_input(by_name, self._origin(place), each) for place, each in found.items()]
+
+    def _fake_higher(self, tensors, integers, floats, call, given, places, wanted, order):
         arguments = self._arguments(tensors, integers, floats, call, fake=True)
-        found = self._new_gradients(tensors, call, wanted_tensors, arguments)
-        outs = list(self._allocated(arguments).values())
-        return [*(torch.empty_like(tensors[i]) if name in self._numbers else gradient for i, (name, gradient) in zip(wanted_tensors, found.items())),
-                *(torch.empty_like(outs[given[i]]) for i in wanted_gradients)]
+        outs = self._allocated(arguments)
+        by_name = dict(zip(self._tensor_names(call), tensors))
+        names = map(self._origin, wanted)
+        return [torch.empty_like(outs[name]) if name in outs else torch.empty_like(by_name[name]) if name in self._numbers else self._new_gradient(name, by_name[name], arguments) for name in names]
+
+    def _as_input(self, by_name, name, gradient):
+        return gradient.to(by_name[name].dtype).reshape(by_name[name].shape) if name in self._numbers else gradient
 
     def _as_inputs(self, tensors, wanted, found):
-        return [gradient.to(tensors[i].dtype).reshape(tensors[i].shape) if name in self._numbers else gradient
-                for i, (name, gradient) in zip(wanted, found.items())]
+        by_name = {name: tensors[i] for i, name in zip(wanted, found)}
+        return [self._as_input(by_name, name, gradient) for name, gradient in found.items()]
 
     @staticmethod
     def _device(arguments, number):
         """Where the gradient of a number is: with the tensors of the kernel."""
         return next((value.device for value in arguments.values() if isinstance(value, torch.Tensor) and value is not number), number.device)
-
-    def _refuse_third(self, ctx, *gradients):
-        raise NotImplementedError(f"{self.__name__}: third derivatives of a kernel are not supported: compute the second ones without `create_graph=True`")
 
     def _refuse_vmap(self, info, in_dims, *args):
         raise NotImplementedError(f"{self.__name__}: `vmap` cannot batch a kernel: let a dimension of the kernel's grid run over the batch")
@@ -489,8 +533,8 @@ def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguo
     narrow: names in `wrt` whose gradients of fp16 and bf16 are summed in this dtype, as `grad` says.
 
     Calls raise TypeError for missing or unknown arguments, ValueError for tensors that are not contiguous, for an input that requires a gradient
-    and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` and third
-    derivatives raise NotImplementedError.
+    and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` raises
+    NotImplementedError.
 
     Raises ValueError for names that are no parameters, TypeError for what is no kernel.
     """

@@ -121,12 +121,19 @@ bool Activity::visitMap(Operation &op) {
   return changed;
 }
 
+/// Whether all that uses a value gives it another tangent.
+static bool isDetached(Value value) {
+  return llvm::all_of(value.getUses(), [](OpOperand &use) {
+    return tile::isWithTangent(use.getOwner()) && use.getOperandNumber() == 0;
+  });
+}
+
 /// What a result carries, of an operation without regions; `operands` is what they carry together.
 uint8_t Activity::result(Operation &op, Value value, uint8_t operands) const {
   Type type = value.getType();
   // What memory behind a shadow holds.
   if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, tile::Atomic>(op)) {
-    if (isAddress(type))
+    if (isAddress(type) || (isa<tile::LoadOp>(op) && isDetached(value)))
       return Nothing;
     uint8_t mine = isFloat(type) ? Tangent : Bits;
     return (operands & Shadow ? mine : Nothing) | (operands & mine);

@@ -1,6 +1,7 @@
 #include "differentiate/Marks.h"
 
 #include "differentiate/Blocks.h"
+#include "differentiate/CountRounds.h"
 #include "differentiate/Refuse.h"
 #include "ir/tile/WithTangent.h"
 #include "transforms/Provenance.h"
@@ -232,9 +233,11 @@ std::optional<Refusal> applyMarks(func::FuncOp kernel, ArrayRef<Argument> argume
       if (llvm::any_of(loop.getResults(), [&](Value v) { return activity.hasTangent(v); }))
         loops.push_back(loop);
     });
-    for (scf::WhileOp loop : loops)
-      if (Value bound = boundOf(loop))
+    for (scf::WhileOp loop : loops) {
+      Value bound = boundOf(loop);
+      if (bound || (bound = countedRounds(loop)))
         writeAsFor(loop, bound);
+    }
   }
   SmallVector<Operation *> bounds;
   kernel.walk([&](Operation *op) {

@@ -16,7 +16,8 @@ namespace nereid::differentiate {
 /// `tl.recompute`: notes it at the loop around it. `tl.at_most`: in a gradient kernel the `while`
 /// loop becomes a `for` loop that runs once more than the body may, and whose rounds do nothing
 /// after the last one; its results are NaN when the body ran too often. So does a `for` loop that
-/// is left early, whose bound is known.
+/// is left early, whose bound is known, and any loop whose rounds can be counted before it
+/// (CountRounds.h).
 ///
 /// Refuses saved tensors that have gradients.
 std::optional<Refusal> applyMarks(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments,

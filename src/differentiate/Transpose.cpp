@@ -165,8 +165,9 @@ std::optional<Refusal> Transposer::checkRegions() const {
       found = refuse(
           op->getLoc(), diag::GradientRefused,
           "a `while` loop, or a `for` loop that is left early, around what is differentiated",
-          "the number of its rounds is not known before it ends; give it a bound, as in `while "
-          "tl.at_most(condition, count)`, or use `nereid.jvp`");
+          "its rounds cannot be counted before it, since its condition depends on memory that the "
+          "loop may write, on an atomic operation or a volatile load; give it a bound, as in "
+          "`while tl.at_most(condition, count)`, or use `nereid.jvp`");
     else if (isa<tile::MapElementwiseOp>(op) && isLinear(op))
       found = refuse(op->getLoc(), diag::GradientRefused, "`map_elementwise`",
                      "call the function on blocks, or use `nereid.jvp`");

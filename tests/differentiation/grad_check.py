@@ -14,12 +14,14 @@ def gradients(kernel, grid, arguments, wrt, out, given, **options):
     return {name: found[f"d{name}"] for name in wrt}
 
 
-def check(kernel, grid, arguments, wrt, out, rtol=1e-10, begin=float("nan"), reverse=None, **options):
+def check(kernel, grid, arguments, wrt, out, rtol=1e-10, begin=float("nan"), reverse=None, must_be_finite=True, **options):
     """Random u and v; each gradient also against the columns of J, for one element of each input. Returns the gradients. `reverse`: another kernel whose
-    gradients are checked, to see that bugs are found."""
+    gradients are checked, to see that bugs are found. `must_be_finite`: False for None, and no check, where an output of the kernel is no number."""
     directions = {name: jvp_check._direction(arguments[name]) for name in wrt}
     given = {name: jvp_check.random(*arguments[name].shape).to(arguments[name].dtype) for name in out}
-    _, tangents = jvp_check.tangents(kernel, grid, arguments, wrt, out, directions, begin, **options)
+    outputs, tangents = jvp_check.tangents(kernel, grid, arguments, wrt, out, directions, begin, **options)
+    if not must_be_finite and not all(output.isfinite().all() for output in outputs.values()):
+        return None
     found = gradients(reverse or kernel, grid, arguments, wrt, out, given, **options)
 
     def product(a, b):

@@ -3,6 +3,8 @@
 Kernels are given with their arguments by name; tensors of floats that are named in `wrt` get random tangents.
 """
 
+import functools
+
 import nereid
 import torch
 
@@ -29,6 +31,12 @@ def _copied(arguments):
     return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
 
 
+@functools.lru_cache(maxsize=8)
+def _derivative(kernel, wrt, out):
+    """One for all directions, which is compiled once."""
+    return nereid.jvp(kernel, wrt=wrt, out=out)
+
+
 def tangents(kernel, grid, arguments, wrt, out, directions, begin=float("nan"), **options):
     """The outputs of the derivative, and their tangents, by name; tangents that are not read begin as NaN, or as `begin`."""
     arguments = _copied(arguments)
@@ -39,7 +47,7 @@ def tangents(kernel, grid, arguments, wrt, out, directions, begin=float("nan"), 
             given[f"d{name}"] = direction.clone() if isinstance(direction, torch.Tensor) else direction
         else:
             given[f"d{name}"] = torch.full_like(arguments[name], begin)
-    nereid.jvp(kernel, wrt=wrt, out=out)[grid](**arguments, **given, **options)
+    _derivative(kernel, tuple(wrt), tuple(out))[grid](**arguments, **given, **options)
     return {name: arguments[name] for name in out}, {name: given[f"d{name}"] for name in out}
 
 

@@ -718,16 +718,42 @@ def test_gradients_that_rounds_own_are_the_same_in_every_run():
 # ---- refusals (GradientStoredInLoop) ------------------------------------------------------------------
 
 
+SINE = "s = tl.sin(s) + 0.1"
+
+
+@pytest.mark.parametrize("body", [
+    f"k = n\nwhile k > 0:\n    {SINE}\n    k -= 1",
+    f"k = n\nwhile k > 1:\n    {SINE}\n    if k % 2 == 0:\n        k = k // 2\n    else:\n        k = 3 * k + 1",
+    f"k = n\nwhile k > 0:\n    j = k\n    while j > 0:\n        s = tl.sin(s) + 0.1 * j\n        j -= 2\n    k -= 1",
+    f"for k in range(n):\n    j = k\n    while j * j < 20:\n        {SINE}\n        j += 1",
+    f"k = 0\nwhile True:\n    {SINE}\n    k += 1\n    if k > n:\n        break",
+    f"for k in range(n, 0, -1):\n    {SINE}\n    if tl.sum(s, 0) > 9.0:\n        break\n    s = s + 0.3",
+    f"k = 0\nwhile tl.load(index + k) >= 0:\n    {SINE} * tl.load(x + tl.load(index + k))\n    k += 1",
+    f"k = 0\nwhile tl.load(x + k) < 100.0:\n    {SINE}\n    k += 1",
+    "r = 1.0 + s * s\nerror = tl.max(tl.abs(r * r - 1.0 - s * s), 0)\nwhile error > 1e-9:\n    r = 0.5 * (r + (1.0 + s * s) / r)\n    error = tl.max(tl.abs(r * r - 1.0 - s * s), 0)\ns = r",
+])
+def test_while_loops_whose_rounds_are_counted(body):
+    """In front of the loop, by a loop that computes its condition alone: integers, branches, inner loops, memory, values that have gradients themselves."""
+    kernel = of_text(f"s = tl.load(x + i)\n{body}\ntl.store(y + i, s)", "x, y, n, index")
+    for n in (0, 1, 6, 20):
+        x = torch.cat((0.5 * jvp_check.random(13), torch.full((3, ), 200.0, dtype=F64)))
+        if "error" in body:
+            x = x.clamp(-2, 2)
+        grad_check.check(kernel, (1, ), dict(x=x, y=zeros(16), n=n, index=torch.tensor([3, 2, 5, 2, -1])), ("x", ), ("y", ), rtol=1e-8, N=16)
+
+
 def test_while_loops_are_refused():
-    body = "s = tl.load(x + i)\nk = n\nwhile k > 0:\n    s = tl.sin(s)\n    k -= 1\ntl.store(y + i, s)"
-    arguments = dict(x=jvp_check.random(16), y=zeros(16), n=3)
-    refused(of_text(body, "x, y, n"), arguments, ("x", ), ("y", ), "a `while` loop, or a `for` loop that is left early, around what is differentiated has no "
-            "reverse derivative: the number of its rounds is not known before it ends", N=16)
-    good = "s = tl.load(x + i)\nfor k in range(n):\n    s = tl.sin(s)\ntl.store(y + i, s)"
-    grad_check.check(of_text(good, "x, y, n"), (1, ), arguments, ("x", ), ("y", ), N=16)
+    """Whose condition may not be the same when it is computed again."""
+    body = "s = tl.load(x + i)\nk = 0\nwhile {}:\n    s = tl.sin(s)\n    k += 1{}\ntl.store(y + i, s)"
+    arguments = dict(x=jvp_check.random(16), y=zeros(16), index=torch.tensor([3, 2, 5, -1]), other=torch.zeros(16, dtype=torch.int32))
+    for condition, more in (("tl.load(index + k, volatile=True) >= 0", ""), ("tl.load(index + k) >= 0", "\n    tl.store(other + k, k)")):
+        refused(of_text(body.format(condition, more), "x, y, index, other"), arguments, ("x", ), ("y", ), "a `while` loop, or a `for` loop that is left early, around what is differentiated has no "
+                "reverse derivative: its rounds cannot be counted before it, since its condition depends on memory that the loop may write", N=16)
+    for condition, more in (("tl.load(index + k) >= 0", ""), ("tl.at_most(tl.load(index + k, volatile=True) >= 0, 3)", ""), ("k < 3", "\n    tl.store(other + k, k)")):
+        grad_check.check(of_text(body.format(condition, more), "x, y, index, other"), (1, ), arguments, ("x", ), ("y", ), N=16)
     # One that computes nothing that depends on the inputs is computed again.
     counting = "k = n\ns = 1\nwhile k > 0:\n    s = s * 2\n    k -= 1\ntl.store(y + i, tl.sin(tl.load(x + i) * s))"
-    grad_check.check(of_text(counting, "x, y, n"), (1, ), arguments, ("x", ), ("y", ), N=16)
+    grad_check.check(of_text(counting, "x, y, n"), (1, ), dict(x=jvp_check.random(16), y=zeros(16), n=3), ("x", ), ("y", ), N=16)
 
 
 @pytest.mark.parametrize("address,why", [

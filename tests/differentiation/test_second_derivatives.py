@@ -18,30 +18,33 @@ POINTWISE_AND_ROWS = ["add, multiply, bias", "GELU", "GeGLU", "dropout", "rotary
                       "cross entropy of long rows", "focal loss", "fused add and RMSNorm", "L2 norm", "embedding of blocks"]
 
 
-def second(case):
-    """<s, d dx> for random s, by the gradient of the gradient: of each input, and of each output's gradient."""
-    first = nereid.grad(case.kernel, case.wrt, case.out)
-    gradients = {f"d{name}": jvp_check.random(*case.arguments[name].shape) for name in case.out}
-    weights = {f"d{name}": jvp_check.random(*case.arguments[name].shape) for name in case.wrt}
-    wrt = {name: f"of_{name}" for name in (*case.wrt, *gradients)}
-    again = nereid.grad(first.backward, wrt, {name: f"s_{name}" for name in weights})
-    found = {f"of_{name}": torch.full_like(value, float("nan")) for name, value in ({n: case.arguments[n] for n in case.wrt} | gradients).items()}
-    unused = {name: torch.full_like(value, float("nan")) for name, value in weights.items()}
-    again.backward[case.grid](**case.arguments, **gradients, **unused, **{f"s_{name}": value for name, value in weights.items()}, **found, **case.options)
-
-    inputs = [case.arguments[name].clone().requires_grad_() for name in case.wrt]
-    above = [value.clone().requires_grad_() for value in gradients.values()]
+def derivative(case, order):
+    """The derivative of this order, of which each reads what the one below reads and random gradients of what that writes. Returns the last gradient and pairs of what it found,
+    with the name, and what torch.autograd finds."""
+    kernel, reads, writes = case.kernel, tuple(case.wrt), tuple(case.out)
+    arguments = dict(case.arguments)
+    inputs = [arguments[name].clone().requires_grad_() for name in reads]
     outputs = case.reference(*inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs, )
-    dx = torch.autograd.grad(outputs, inputs, [value.view(output.shape) for value, output in zip(above, outputs)], create_graph=True)
-    total = sum((value * weight.view(value.shape)).sum() for value, weight in zip(dx, weights.values()))
-    expected = torch.autograd.grad(total, [*inputs, *above], materialize_grads=True)
-    return again, zip(found.items(), expected)
+    for k in range(1, order + 1):
+        names = {name: f"d{k}_{name}" for name in (*reads, *writes)}
+        of_reads, of_writes = ({name: names[name] for name in each} for each in (reads, writes))
+        gradient = nereid.grad(kernel, of_reads, of_writes)
+        kernel = gradient.backward
+        given = [jvp_check.random(*output.shape).requires_grad_() for output in outputs]
+        outputs = torch.autograd.grad(outputs, inputs, given, create_graph=True, materialize_grads=True)
+        inputs += given
+        arguments |= {name: value.detach().view_as(arguments[of]) for (of, name), value in zip(of_writes.items(), given)}
+        arguments |= {name: torch.full_like(arguments[of], float("nan")) for of, name in of_reads.items()}
+        reads, writes = (*reads, *of_writes.values()), tuple(of_reads.values())
+    kernel[case.grid](**arguments, **case.options)
+    return gradient, [((name, arguments[name]), expected.detach()) for name, expected in zip(writes, outputs)]
 
 
+@pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("name", POINTWISE_AND_ROWS)
-def test_gradients_of_gradients(name):
-    again, pairs = second(CASES[name]())
+def test_gradients_of_gradients(name, order):
+    again, pairs = derivative(CASES[name](), order)
     for (each, value), expected in pairs:
         torch.testing.assert_close(value.view(expected.shape), expected, rtol=1e-5, atol=1e-6 * (1 + float(expected.abs().max())), msg=lambda text: f"{each}: {text}")
     assert again.explain().count("the gradient of") >= 1
@@ -181,9 +184,76 @@ def test_narrow_types(dtype):
         torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_third_derivatives_are_refused(route):
-    gate, up = given(20), given(20)
-    first, = torch.autograd.grad(swiglu(gate, up, BLOCK=16).sum(), gate, create_graph=True)
-    second, = torch.autograd.grad(first.square().sum(), gate, create_graph=True)
-    with pytest.raises(NotImplementedError, match="swiglu_kernel: third derivatives of a kernel are not supported"):
-        torch.autograd.grad(second.sum(), gate)
+def derivatives(output, inputs, orders):
+    """The sums of the first derivative of this output, of its derivative and so on, whose squares are differentiated."""
+    for _ in range(orders):
+        found = torch.autograd.grad(output.square().sum(), inputs, create_graph=True)
+        output = sum((each * (i + 1)).sum() for i, each in enumerate(found))
+    return found
+
+
+@pytest.mark.parametrize("orders", [3, 4])
+def test_third_derivatives(route, orders):
+    gate, up = given(12), given(12)
+    for found, expected in zip(derivatives(swiglu(gate, up, BLOCK=8), (gate, up), orders), derivatives(F.silu(gate) * up, (gate, up), orders)):
+        torch.testing.assert_close(found, expected)
+
+
+def test_third_derivatives_by_differences(route):
+    """Of two outputs and a number; of some inputs alone."""
+    gate, up = given(6), given(6)
+
+    def first(gate, up):
+        return torch.autograd.grad(swiglu(gate, up, BLOCK=8), (gate, up), torch.linspace(-1, 1, 6, dtype=F64), create_graph=True)
+
+    assert torch.autograd.gradgradcheck(first, (gate, up))
+    norm = nereid.autograd(norm_kernel, wrt=("x", "w"), out={"y": "x", "rstd": rows_of(), "rank": lambda a: torch.empty(a["x"].shape, dtype=torch.int32)},
+                           grid=lambda a: (a["x"].shape[0], ), arguments={"stride": lambda a: a["x"].stride(0), "N": lambda a: a["x"].shape[1]})
+    x, w = given(2, 3), given(3)
+    assert torch.autograd.gradgradcheck(lambda x, w: torch.autograd.grad([each.sin().sum() for each in norm(x, w, eps=0.1)[:2]], (x, w), create_graph=True), (x, w))
+    assert torch.autograd.gradgradcheck(lambda x: torch.autograd.grad(norm(x, w.detach(), eps=0.1)[1].sin().sum(), x, create_graph=True), (x, ))
+
+
+@nereid.jit
+def repeated_kernel(x, y, n, BLOCK: tl.constexpr):
+    """Sines until all are small: its rounds are counted, and depend on the input."""
+    i = tl.arange(0, BLOCK)
+    s = tl.load(x + i, mask=i < n, other=0.0)
+    while tl.max(tl.abs(s), 0) > 0.5:
+        s = tl.sin(s) - 0.01 * s
+    tl.store(y + i, s, mask=i < n)
+
+
+def test_while_loops():
+    repeated = nereid.autograd(repeated_kernel, wrt="x", out="y", grid=(1, ), arguments={"n": lambda a: a["x"].numel(), "BLOCK": 8})
+
+    def reference(x):
+        while x.abs().max() > 0.5:
+            x = x.sin() - 0.01 * x
+        return x
+
+    x = given(6)
+    torch.testing.assert_close(derivatives(repeated(x), (x, ), 2), derivatives(reference(x), (x, ), 2))
+
+
+@nereid.jit
+def power_kernel(x, scale, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n, other=1.0)
+    tl.store(y + i, tl.exp(a * scale), mask=i < n)
+
+
+def test_third_derivatives_in_a_number(route):
+    power = nereid.autograd(power_kernel, wrt=("x", "scale"), out="y", numbers="scale", grid=lambda a: (nereid.cdiv(a["n"], a["BLOCK"]), ),
+                            arguments={"n": lambda a: a["x"].numel(), "BLOCK": 8})
+    x, scale = given(12), torch.tensor(0.25, dtype=F64, requires_grad=True)
+    for found, expected in zip(derivatives(power(x, scale), (x, scale), 3), derivatives((x * scale).exp(), (x, scale), 3)):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)  # numbers have fp32
+
+
+def test_compiled_functions_are_refused_by_pytorch():
+    gate, up = given(12), given(12)
+    compiled = torch.compile(lambda gate, up: swiglu(gate, up, BLOCK=8), backend="aot_eager", fullgraph=True)
+    first, = torch.autograd.grad(compiled(gate, up).sum(), gate, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not currently support double backward"):
+        torch.autograd.grad(first.sum(), gate)

@@ -124,13 +124,101 @@ def test_each_element_has_one_owner(target):
     assert gradient.explain().count("is stored by the program that owns it") == 2
 
 
+# ---- second derivatives and higher ones -------------------------------------------------------------------
+
+
+def gradgradcheck(function, *inputs):
+    assert torch.autograd.gradgradcheck(function, inputs)
+
+
+def test_gradgradcheck(target):
+    gradgradcheck(lambda x, y: blend(x, y, 0.25), random(2, 3, device=target), random(2, 3, device=target))
+    gradgradcheck(gated, random(2, 3, device=target), random(2, 3, device=target))
+    gradgradcheck(sine_and_cosine, random(4, device=target))
+    gradgradcheck(lambda x: sine_and_cosine(x)[1], random(4, device=target))
+    gradgradcheck(lambda x: masked(x, torch.arange(3, device=target) % 2 == 0), random(2, 3, device=target))
+    gradgradcheck(lambda x: leaky(x, 0.1), random(5, device=target))
+    gradgradcheck(lambda x: gated(x, x), random(5, device=target))
+
+
+def test_second_derivatives_of_broadcast_inputs_of_any_strides(target):
+    for shapes in ((2, 3), (3, )), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 1, 3), (2, 1)):
+        gradgradcheck(gated, *(random(*shape, device=target) for shape in shapes))
+    gradgradcheck(lambda x, y: gated(x.t(), y[:, ::2]), random(3, 2, device=target), random(2, 6, device=target))
+    gradgradcheck(lambda x, y: gated(x, y).t()[1:], random(2, 3, device=target), random(3, device=target))
+    gradgradcheck(lambda x, y: gated(x.expand(2, 3), y), random(3, device=target), random(2, 3, device=target))
+
+
+def test_second_derivatives_beside_numbers(target):
+    gradgradcheck(lambda x: gated(x, 0.3), random(4, device=target))
+    gradgradcheck(lambda x: gated(0.3, x), random(4, device=target))
+    gradgradcheck(lambda x: gated(x, torch.arange(4, device=target)), random(4, device=target))
+    x, y = random(4, device=target), random(4, device=target)
+    gradgradcheck(lambda x: gated(x, y.detach()), x)
+    empty = torch.autograd.grad(gated(x[:0], y[:0]).sum(), x, create_graph=True)[0]
+    assert torch.equal(torch.autograd.grad(empty.sum(), x)[0], torch.zeros_like(x))
+
+
+def test_gradients_of_what_second_derivatives_read(target):
+    """Sums of gradients of broadcast inputs, and a gradient that is not dense."""
+    x, y, dy = random(3, device=target), random(2, 3, device=target), random(3, 2, device=target)
+
+    def found(function):
+        first = torch.autograd.grad(function(x, y), (x, y), dy.t(), create_graph=True)
+        return torch.autograd.grad(first[0].square().sum() + first[1].sin().sum(), (x, y, dy))
+
+    for one, other in zip(found(gated), found(lambda x, y: torch.nn.functional.silu(x) * y)):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_second_derivatives_of_dtypes(target, dtype):
+    x, y = random(10, 300, dtype=dtype, device=target), random(300, dtype=torch.float32, device=target)
+    wide = [each.detach().double().requires_grad_() for each in (x, y)]
+
+    def penalty(function, inputs):
+        first = torch.autograd.grad(function(*inputs).sum(), inputs, create_graph=True)
+        return torch.autograd.grad((first[0] * first[1]).sum(), inputs)
+
+    found, expected = penalty(gated, (x, y)), penalty(lambda x, y: torch.nn.functional.silu(x) * y, wide)
+    assert [gradient.dtype for gradient in found] == [dtype, torch.float32]
+    tolerance = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 1e-4}[dtype]
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_higher_derivatives(target, order):
+    x, y = random(2, 3, device=target), random(3, device=target)
+
+    def found(function):
+        output = function(x, y)
+        for _ in range(order):
+            gradients = torch.autograd.grad(output.square().sum(), (x, y), create_graph=True)
+            output = (gradients[0] * gradients[1]).sum() + gradients[0].sum()
+        return gradients
+
+    for one, other in zip(found(gated), found(lambda x, y: torch.nn.functional.silu(x) * y)):
+        torch.testing.assert_close(one, other)
+
+
+def test_third_derivatives_by_differences(target):
+    x = random(3, device=target)
+    gradgradcheck(lambda x: torch.autograd.grad(sine_and_cosine(x), x, torch.linspace(-1, 1, 6, dtype=F64, device=target).view(2, 3).unbind(), create_graph=True)[0], x)
+
+
+def test_second_derivatives_have_one_owner(target):
+    """No atomic additions."""
+    second, x = _gradients._order(2), torch.ones(8)
+    gradient = nereid.grad(_gradients._order(1).kernel, {"ins": "a", "d1_outs": "b"}, {"d1_ins": "c"})
+    gradient.backward.warmup(_gated, (x, ), (x, x), (), 8, d1_outs=(x, ), d1_ins=(x, x), c=(x, x), a=(x, x), b=(x, ), COMMON=tl.float32, COMPUTE=tl.float32, RAW=0, NARROW=False, BLOCK=1024, grid=(1, ))
+    assert gradient.explain().count("is stored by the program that owns it") == len(second.outputs) + 1
+
+
 def test_refusals(target):
     x = random(4, device=target)
     with pytest.raises(RuntimeError, match=re.escape("_gated: a result in `out` has no gradient, and an input requires one")):
         gated(x, x, out=torch.empty(4, dtype=F64, device=target))
-    first = torch.autograd.grad(gated(x, x).sum(), x, create_graph=True)[0]
-    with pytest.raises(NotImplementedError, match="_gated: second derivatives of operators made by `pointwise` are not supported"):
-        first.sum().backward()
     with pytest.raises(nereid.CompilationError, match="lgamma"):
         nereid.ops.pointwise(unary.lgamma)(x).sum().backward()
 
@@ -139,3 +227,14 @@ def test_within_a_compiled_function():
     x, y = random(8), random(8)
     found = torch.autograd.grad(torch.compile(lambda x, y: gated(x.sin(), y).sum(), backend="aot_eager")(x, y), x)[0]
     torch.testing.assert_close(found, torch.autograd.grad(gated(x.sin(), y).sum(), x)[0])
+
+
+def test_second_derivatives_within_a_compiled_function():
+    x, y = random(8), random(8)
+
+    def found(function):
+        first, = torch.autograd.grad(function(x, y).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), (x, y))
+
+    for one, other in zip(found(torch.compile(gated, backend="aot_eager")), found(gated)):
+        torch.testing.assert_close(one, other)

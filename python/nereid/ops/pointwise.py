@@ -397,7 +397,7 @@ def pointwise(fn, promotion="default", *, scalars=(), results=1, raw=(), dtypes=
 
     The operator takes tensors of any strides and numbers, which are broadcast; `out=` (a tensor, or a tuple of them) is resized where it is
     empty. Results of floating dtypes have gradients in PyTorch's autograd, of inputs (not of scalars), where the compiler can differentiate `fn`
-    (`nereid.grad`), once; with `out=` an input that requires a gradient is a RuntimeError. It raises TypeError for arguments that are no tensors or numbers and for dtypes that are not served, ValueError for shapes that do
+    (`nereid.grad`), and derivatives of these; with `out=` an input that requires a gradient is a RuntimeError. It raises TypeError for arguments that are no tensors or numbers and for dtypes that are not served, ValueError for shapes that do
     not fit and for outputs that overlap.
     """
     promotion = getattr(promotion, "name", promotion).lower()

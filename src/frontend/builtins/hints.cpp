@@ -189,7 +189,7 @@ std::vector<Builtin> hintsBuiltins() {
       {.name = "at_most",
        .signature = "(condition, count)",
        .doc =
-           R"(The condition, for `while tl.at_most(condition, count):`. It promises that the loop's body runs at most `count` times, so that the loop has a gradient (`nereid.grad`), which is NaN where the body runs more often.
+           R"(The condition, for `while tl.at_most(condition, count):`. It promises that the loop's body runs at most `count` times. A gradient (`nereid.grad`) then need not count the iterations first, and is NaN where the body runs more often.
 
 :param count: an integer.)",
        .build = &atMost,

@@ -88,11 +88,11 @@ explain::Hint tileAdvice(int error) {
 }
 
 std::optional<std::string> assemblyOf(const std::string &llir, const InstructionSet &machine,
-                                      bool contract, std::string &why) {
+                                      bool contract, bool optimised, std::string &why) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   auto module = llvm::parseAssemblyString(llir, diagnostic, context);
-  llvm::TargetMachine *target = targetMachineFor(machine, contract);
+  llvm::TargetMachine *target = targetMachineFor(machine, contract, optimised);
   if (!module || !target) {
     why = "internal error: LLVM IR of the kernel cannot be read back";
     return std::nullopt;
@@ -118,9 +118,10 @@ public:
       return defect("the module has no kernel");
     auto result = std::make_unique<CpuKernel>();
     result->name = kernel.getName().str();
-    result->assembly = [machine = *machine, contract = options.fpFusion](const std::string &llir,
-                                                                         std::string &why) {
-      return assemblyOf(llir, machine, contract, why);
+    result->assembly = [machine = *machine, contract = options.fpFusion,
+                        optimised = Settings::current().llvmOptimisation](const std::string &llir,
+                                                                          std::string &why) {
+      return assemblyOf(llir, machine, contract, optimised, why);
     };
     result->params = targets::paramsOf(kernel);
     if (options.keepStages)
@@ -168,7 +169,8 @@ public:
     llvm::LLVMContext llvmContext;
     targets::CodeProblems problems(llvmContext);
     auto llvmModule = translate(module, llvmContext);
-    llvm::TargetMachine *target = targetMachineFor(*machine, options.fpFusion);
+    llvm::TargetMachine *target =
+        targetMachineFor(*machine, options.fpFusion, Settings::current().llvmOptimisation);
     if (!llvmModule || !target)
       return defect("no LLVM IR could be made");
     clock.done("translate");

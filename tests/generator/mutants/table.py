@@ -556,3 +556,8 @@ expr("gradients", OWNERSHIP, "for (ArrayRef<Requirement> other : alternatives)\n
      "one order of strides need not hold")
 expr("gradients", OWNERSHIP, "if (std::optional<Size> masked = boundBefore(index)) {", "boundBefore(index)", "std::optional<Size>(constant(1))", "what is inside a program reaches one element")
 
+COUNT_ROUNDS = "src/differentiate/CountRounds.cpp"
+expr("gradients", COUNT_ROUNDS, "return load.getIsVolatile() ? Effect::Other : Effect::Read;", "load.getIsVolatile()", "false", "rounds that a volatile load decides are counted")
+expr("gradients", COUNT_ROUNDS, "return !reads ||", "!reads", "true", "rounds are counted before a loop that writes what decides them")
+expr("gradients", COUNT_ROUNDS, "map.map(value, detached(builder, value));", "detached(builder, value)", "value", "the loop that counts rounds has tangents")
+expr("gradients", COUNT_ROUNDS, "next{arith::AddIOp::create(b, loc, arguments[0], one)};", "arguments[0], one", "arguments[0], zero", "no round is counted")

@@ -47,6 +47,41 @@ func.func @bounded(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %n: i3
 
 // -----
 
+// One without: a loop before it, of what the condition depends on alone, counts its rounds.
+// CHECK-LABEL: func.func @counted
+// CHECK-SAME:    %{{.*}}: !tile.ptr<f32>, %[[N:arg1]]: i32
+// CHECK:         %[[ROUNDS:.*]]:2 = scf.while (%[[COUNT:.*]] = %{{.*}}, %[[K:.*]] = %[[N]]) : (i32, i32) -> (i32, i32) {
+// CHECK-NEXT:      %[[C:.*]] = arith.cmpi sgt, %[[K]]
+// CHECK-NEXT:      scf.condition(%[[C]]) %[[COUNT]], %[[K]] : i32, i32
+// CHECK-NEXT:    } do {
+// CHECK-NOT:       math.sin
+// CHECK:           arith.addi
+// CHECK-NEXT:      scf.yield
+// CHECK-NEXT:    }
+// CHECK:         arith.addi %[[ROUNDS]]#0
+// CHECK:         scf.for
+// CHECK-NOT:     scf.while
+func.func @counted(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %n: i32,
+                   %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %dx: !tile.ptr<f32>,
+                   %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %0 = tile.load %x : !tile.ptr<f32> -> f32
+  %zero = arith.constant 0 : i32
+  %1:2 = scf.while (%a = %0, %k = %n) : (f32, i32) -> (f32, i32) {
+    %c = arith.cmpi sgt, %k, %zero : i32
+    scf.condition(%c) %a, %k : f32, i32
+  } do {
+  ^bb0(%b: f32, %k: i32):
+    %2 = math.sin %b : f32
+    %half = arith.constant 1 : i32
+    %3 = arith.shrsi %k, %half : i32
+    scf.yield %2, %3 : f32, i32
+  }
+  tile.store %y, %1#0 : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
 // Without gradients nothing is left of hints.
 // CHECK-LABEL: func.func @plain
 // CHECK-NOT:     extern_elementwise

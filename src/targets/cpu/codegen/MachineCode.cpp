@@ -38,7 +38,7 @@ static void initializeBackEnds() {
 }
 
 static std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &machine,
-                                                              bool contract) {
+                                                              bool contract, bool optimised) {
   initializeBackEnds();
   std::string error;
   llvm::Triple triple(machine.triple);
@@ -49,16 +49,17 @@ static std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionS
   options.AllowFPOpFusion = contract ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, machine.cpu, machine.llvmFeatures, options, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default, true));
+      optimised ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None, true));
 }
 
-llvm::TargetMachine *targetMachineFor(const InstructionSet &machine, bool contract) {
+llvm::TargetMachine *targetMachineFor(const InstructionSet &machine, bool contract,
+                                      bool optimised) {
   static thread_local llvm::StringMap<std::unique_ptr<llvm::TargetMachine>> made;
-  std::string key =
-      machine.triple + ";" + machine.cpu + ";" + machine.llvmFeatures + (contract ? ";+" : ";-");
+  std::string key = machine.triple + ";" + machine.cpu + ";" + machine.llvmFeatures +
+                    (contract ? ";+" : ";-") + (optimised ? "" : "0");
   std::unique_ptr<llvm::TargetMachine> &found = made[key];
   if (!found)
-    found = makeTargetMachine(machine, contract);
+    found = makeTargetMachine(machine, contract, optimised);
   return found.get();
 }
 

@@ -17,9 +17,11 @@ class TargetMachine;
 namespace nereid::cpu {
 
 /// A code generator for the machine; null where LLVM has none. `contract`: a*b+c may become one
-/// instruction. A thread makes one for each kind of machine and keeps it: the description of the
-/// processor in it takes as long as the code generation of twenty instructions.
-llvm::TargetMachine *targetMachineFor(const InstructionSet &machine, bool contract);
+/// instruction. `optimised`: false for machine code in a third of the time, which takes 1.4 times
+/// as long for a softmax and 2.7 times for a product. A thread makes one for each kind of machine
+/// and keeps it: the description of the processor in it takes as long as the code generation of
+/// twenty instructions.
+llvm::TargetMachine *targetMachineFor(const InstructionSet &machine, bool contract, bool optimised);
 
 /// Sets what the module must carry for the machine (triple, data layout, function attributes).
 void prepareModule(llvm::Module &module, llvm::TargetMachine &target,
