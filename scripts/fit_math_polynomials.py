@@ -12,7 +12,8 @@ import pathlib
 import struct
 
 import numpy as np
-from mpmath import (mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p, atan, asin, erfinv)
+from mpmath import (mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p, atan, asin, erfinv, gamma,
+                    loggamma, sinh)
 
 mp.dps = 40
 LN2 = log(2)
@@ -128,6 +129,14 @@ def atanh_rest(z):
     return (log((1 + s) / (1 - s)) - 2 * s) / s ** 3
 
 
+def atanh_tail(z):
+    """log((1+s)/(1-s)) = 2s (1 + z/3 + z^2 tail(z)), z = s*s."""
+    if z < mpf(10) ** -8:
+        return mpf(1) / 5 + z / 7
+    s = sqrt(z)
+    return (log((1 + s) / (1 - s)) / (2 * s) - 1 - z / 3) / z ** 2
+
+
 def scaled_erfc(t):
     """(1 + 2x) exp(x^2) erfc(x) of t = (x - 2) / (x + 2): 1 at x = 0, 2/sqrt(pi) at infinity."""
     if t > 1 - mpf(10) ** -6:
@@ -139,17 +148,22 @@ def scaled_erfc(t):
     return (1 + 2 * x) / (x * sqrt(pi)) * series
 
 
+def log_gamma_factor(d):
+    """log(gamma(2 + d)) / (d (1 + d))."""
+    return 1 - mp.euler if abs(d) < mpf(10) ** -15 else loggamma(2 + d) / (d * (1 + d))
+
+
 def inverse_of_erf(w):
     """erfinv(x) / x of w = -log((1 - x)(1 + x))."""
     x = sqrt(-expm1(-w))
-    if w < 60:
+    if w < 5:
         return erfinv(x) / x
-    # erfc(z) = y with y (2 - y) = exp(-w); x is 1 to 40 digits
-    y = exp(-w) / 2
+    # By Newton's method erfc(z) = 1 - x, without cancellation.
+    y = exp(-w) / (1 + x)
     z = sqrt(w)
-    for _ in range(8):
-        z -= (log(erfc(z)) - log(y)) / (-2 / sqrt(pi) * exp(-z * z) / erfc(z))
-    return z
+    for _ in range(9):
+        z += (log(erfc(z)) - log(y)) * erfc(z) * sqrt(pi) / 2 * exp(z * z)
+    return z / x
 
 
 TINY = mpf(10) ** -12
@@ -166,17 +180,38 @@ TABLES = [
      ('0.99', '4.0')),
     ('TanhF32', '(tanh(x)/x - 1) / x^2 in x^2, x < 0.625', lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z,
      lambda z: z * sqrt(z) / tanh(sqrt(z)), 4, (TINY, '0.4')),
+    ('AtanF32', '(atan(t) - t) / t^3 in t^2', lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z * sqrt(z) / atan(sqrt(z)), 8, (TINY, 1)),
+    ('AsinF32', '(asin(x) - x) / x^3 in x^2', lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z * sqrt(z) / asin(sqrt(z)), 4,
+     (TINY, '0.2501')),
+    ('SinhF32', '(sinh(x) - x) / x^3 in x^2, x < 1', lambda z: (sinh(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z * sqrt(z) / sinh(sqrt(z)), 3,
+     (TINY, '1.02')),
+    ('ErfcF32', '(1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2)', scaled_erfc, lambda t: 1 / scaled_erfc(t), 12, (-1, 1)),
     ('ExpF64', '(exp(r) - 1 - r) / r^2', exp_rest, lambda r: r ** 2, 10, (-HALF_LN2, HALF_LN2)),
     ('LogF64', '(log((1+s)/(1-s)) - 2s) / s^3 in s^2', atanh_rest, lambda z: z, 6,
      (TINY, (mpf('0.1716')) ** 2)),
+    ('Log2ShortF64', 'log2((1+s)/(1-s)) / s in s^2, for fp32', lambda z: log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) / LN2, lambda z: mpf(1), 5,
+     (TINY, (mpf('0.1716')) ** 2)),
+    ('Log2TailF64', '(log((1+s)/(1-s)) / 2s - 1 - s^2/3) / s^4 in s^2', atanh_tail, lambda z: z ** 2, 7, (TINY, (mpf('0.1716')) ** 2)),
+    ('Exp2ShortF64', '2^r, for fp32', lambda r: exp(r * LN2), lambda r: mpf(1), 8, ('-0.5', '0.5')),
     ('SinF64', '(sin(r) - r) / r^3 in r^2', sin_rest, lambda z: z, 5, (TINY, QUARTER_PI ** 2)),
     ('CosF64', '(cos(r) - 1 + r^2/2) / r^4 in r^2', cos_rest, lambda z: z ** 2, 5, (TINY, QUARTER_PI ** 2)),
     ('AtanF64', '(atan(t) - t) / t^3 in t^2', lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z, 11, (TINY, '0.17164')),
     ('AsinF64', '(asin(x) - x) / x^3 in x^2', lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z, 12, (TINY, '0.2501')),
     ('ErfSmallF64', 'erf(x)/x - 1 in x^2, x < 1', lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: sqrt(z) / erf(sqrt(z)), 12,
      (TINY, '1.0')),
+    ('ErfLargeF64', 'log2(erfc(x)), 1 <= x <= 6', lambda x: log(erfc(x)) / LN2, lambda x: erfc(x) / erf(x), 18, ('0.999', '6')),
+    ('LogGammaF64', 'log(gamma(2 + d)) / (d (1 + d))', log_gamma_factor, lambda d: 1 / log_gamma_factor(d), 22, ('-0.75', '0.5')),
+    ('GammaF64', 'gamma(2 + d)', lambda d: gamma(2 + d), lambda d: 1 / gamma(2 + d), 22, ('-0.75', '0.5')),
     ('ErfcF64', '(1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2)', scaled_erfc, lambda t: 1 / scaled_erfc(t), 24, (-1, 1)),
     ('ErfcShortF64', 'the same, for fp32', scaled_erfc, lambda t: 1 / scaled_erfc(t), 13, (-1, 1)),
+    ('ErfinvNearLongF64', 'erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5, for fp64', lambda w: inverse_of_erf(w + 2.5), lambda w: 1 / inverse_of_erf(w + 2.5), 24,
+     (-2.5 + TINY, 2.5)),
+    ('ErfinvMiddleLongF64', 'erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16, for fp64', lambda s: inverse_of_erf((s + 3) ** 2), lambda s: 1 / inverse_of_erf((s + 3) ** 2), 22,
+     ('-0.764', 1)),
+    ('ErfinvFarLongF64', 'erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105, for fp64', lambda s: inverse_of_erf((s + 7) ** 2), lambda s: 1 / inverse_of_erf((s + 7) ** 2),
+     28, (-3, '3.3')),
+    ('ErfinvFarthestLongF64', 'erfinv(x)/x in sqrt(w) - 18.5, 105 <= w < 746', lambda s: inverse_of_erf((s + 18.5) ** 2),
+     lambda s: 1 / inverse_of_erf((s + 18.5) ** 2), 26, ('-8.26', '8.82')),
     ('ErfinvNearF64', 'erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5', lambda w: inverse_of_erf(w + 2.5),
      lambda w: 1 / inverse_of_erf(w + 2.5), 10, (-2.5 + TINY, 2.5)),
     ('ErfinvMiddleF64', 'erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16', lambda s: inverse_of_erf((s + 3) ** 2),

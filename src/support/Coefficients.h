@@ -46,15 +46,44 @@ inline constexpr double erfSmallF32[] = {
 
 // log2(erfc(x)), 1 <= x <= 4; error 2^-35.1
 inline constexpr double erfLargeF32[] = {
-    0x1.29812a0000000p-12, -0x1.a134060000000p+0,  -0x1.d3aa080000000p-1,
-    -0x1.40adc20000000p-3, 0x1.2af1d80000000p-5,   -0x1.915ce00000000p-8,
-    0x1.56a1de0000000p-11, -0x1.1d30280000000p-15, 0x1.927cd20000000p-23,
+    0x1.2981440000000p-12, -0x1.a134060000000p+0,  -0x1.d3aa080000000p-1,
+    -0x1.40adc20000000p-3, 0x1.2af1d40000000p-5,   -0x1.915c9a0000000p-8,
+    0x1.56a0100000000p-11, -0x1.1d25ae0000000p-15, 0x1.91169e0000000p-23,
 };
 
 // (tanh(x)/x - 1) / x^2 in x^2, x < 0.625; error 2^-27.5
 inline constexpr double tanhF32[] = {
     -0x1.55552e0000000p-2, 0x1.1106160000000p-3,  -0x1.b817cc0000000p-5,
     0x1.5132fa0000000p-6,  -0x1.718e2a0000000p-8,
+};
+
+// (atan(t) - t) / t^3 in t^2; error 2^-28.5
+inline constexpr double atanF32[] = {
+    -0x1.55553e0000000p-2, 0x1.9991e60000000p-3,  -0x1.2420b60000000p-3,
+    0x1.c08f640000000p-4,  -0x1.58155e0000000p-4, 0x1.da5ed40000000p-5,
+    -0x1.fdfc1c0000000p-6, 0x1.64c1ce0000000p-7,  -0x1.d4984a0000000p-10,
+};
+
+// (asin(x) - x) / x^3 in x^2; error 2^-27.6
+inline constexpr double asinF32[] = {
+    0x1.5555c80000000p-3, 0x1.3301fc0000000p-4, 0x1.747d040000000p-5,
+    0x1.8c2dac0000000p-6, 0x1.596d300000000p-5,
+};
+
+// (sinh(x) - x) / x^3 in x^2, x < 1; error 2^-31.5
+inline constexpr double sinhF32[] = {
+    0x1.5555560000000p-3,
+    0x1.1110e20000000p-7,
+    0x1.a021040000000p-13,
+    0x1.75c14a0000000p-19,
+};
+
+// (1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2); error 2^-27.2
+inline constexpr double erfcF32[] = {
+    0x1.46e80e0000000p+0,   -0x1.7bf5ec0000000p-4,  -0x1.54079a0000000p-3, 0x1.4ff9bc0000000p-3,
+    -0x1.bc302c0000000p-5,  -0x1.06f1f20000000p-7,  0x1.1e14ac0000000p-7,  0x1.4228560000000p-10,
+    -0x1.8214660000000p-10, -0x1.829fd20000000p-12, 0x1.dda8200000000p-13, 0x1.196a520000000p-14,
+    -0x1.705bfe0000000p-16,
 };
 
 // (exp(r) - 1 - r) / r^2; error 2^-61.8
@@ -68,6 +97,25 @@ inline constexpr double expF64[] = {
 inline constexpr double logF64[] = {
     0x1.5555555555592p-1, 0x1.999999997fcecp-2, 0x1.24924941fd405p-2, 0x1.c71c51fedd402p-3,
     0x1.7466413129745p-3, 0x1.39a17c8dd269ap-3, 0x1.2f07f535ac15fp-3,
+};
+
+// log2((1+s)/(1-s)) / s in s^2, for fp32; error 2^-43.6
+inline constexpr double log2ShortF64[] = {
+    0x1.71547652b8250p+1, 0x1.ec709dc53e4dcp-1, 0x1.2776c29126f96p-1,
+    0x1.a61a30663c5cfp-2, 0x1.4795156fde9adp-2, 0x1.21b478f710de1p-2,
+};
+
+// (log((1+s)/(1-s)) / 2s - 1 - s^2/3) / s^4 in s^2; error 2^-66.3
+inline constexpr double log2TailF64[] = {
+    0x1.9999999999996p-3, 0x1.249249249303ap-3, 0x1.c71c71c57fc04p-4, 0x1.745d1832a3705p-4,
+    0x1.3b1362a089235p-4, 0x1.1120b8dcbce7bp-4, 0x1.de32ed84fab16p-5, 0x1.eb1565ae9872dp-5,
+};
+
+// 2^r, for fp32; error 2^-40.2
+inline constexpr double exp2ShortF64[] = {
+    0x1.0000000000079p+0,  0x1.62e42fef84cd8p-1,  0x1.ebfbdff8056f2p-3,
+    0x1.c6b08dd6ffbffp-5,  0x1.3b2ab73e18d2dp-7,  0x1.5d8745a4b0c09p-10,
+    0x1.43086fb84efcdp-13, 0x1.00dc4bae46ed3p-16, 0x1.640e0671d6c05p-20,
 };
 
 // (sin(r) - r) / r^3 in r^2; error 2^-56.7
@@ -105,6 +153,35 @@ inline constexpr double erfSmallF64[] = {
     0x1.05799ea0e78e6p-34,
 };
 
+// log2(erfc(x)), 1 <= x <= 6; error 2^-55.6
+inline constexpr double erfLargeF64[] = {
+    -0x1.13df545c21ebfp-22, -0x1.a0be57b95c383p+0,  -0x1.d64079f97ce55p-1, -0x1.2f94e6a298aa3p-3,
+    0x1.c2f6169c95c07p-6,   0x1.a7844d6de6665p-12,  -0x1.4e673794b68b3p-9, 0x1.e499f0ccacc17p-11,
+    -0x1.0d345658af467p-14, -0x1.aae23971434aap-14, 0x1.10fe5952fb372p-14, -0x1.9059e6bdc43f5p-16,
+    0x1.a3a102c0f4ff0p-18,  -0x1.49fd898cf0d88p-20, 0x1.8636d28f13f2fp-23, -0x1.5276f12daa8fcp-26,
+    0x1.97b5c64c20f61p-30,  -0x1.3116940443ea3p-34, 0x1.ab6a35ebebc57p-40,
+};
+
+// log(gamma(2 + d)) / (d (1 + d)); error 2^-55.7
+inline constexpr double logGammaF64[] = {
+    0x1.b0ee6072093cep-2,  -0x1.9ae6509ea109fp-4,  0x1.0e0c9df293528p-5,  -0x1.95ce223a9cb9ep-7,
+    0x1.47974853ac367p-8,  -0x1.145121f99e27ep-9,  0x1.dfebcf8b8491dp-11, -0x1.a96a40127ed42p-12,
+    0x1.7ed734bf9c482p-13, -0x1.5c86b4d0ea9dap-14, 0x1.402ed772a07c9p-15, -0x1.2850d0ead23cbp-16,
+    0x1.13eb3a801403ap-17, -0x1.021b6fff0a4d5p-18, 0x1.e44b51129455cp-20, -0x1.ce0432e04ba56p-21,
+    0x1.bc72ff9effe5dp-22, -0x1.6084bd19943c0p-23, 0x1.637a15900f9eep-24, -0x1.a075494dcea5ep-24,
+    0x1.d28858db403c1p-29, 0x1.162eee3ada513p-25,  0x1.4623d74c15201p-25,
+};
+
+// gamma(2 + d); error 2^-55.3
+inline constexpr double gammaF64[] = {
+    0x1.0000000000000p+0,  0x1.b0ee6072093cdp-2,   0x1.a5b978b96be9ep-2,  0x1.4e23998465384p-4,
+    0x1.301fbb0f298b8p-4,  -0x1.17f37419e5177p-12, 0x1.6d7eeac43b27cp-7,  -0x1.75e6e8ea131ecp-9,
+    0x1.13c44be96d21fp-9,  -0x1.e21f1ed118b1bp-11, 0x1.011a5d5c7a3bfp-11, -0x1.f94b23e0e6600p-13,
+    0x1.fe74d67913c1dp-14, -0x1.fdc0d1facdb10p-15, 0x1.fc882056b801cp-16, -0x1.02ebc233457b4p-16,
+    0x1.0d1d07c141d77p-17, -0x1.93e230a4a28b0p-19, 0x1.8877b2b2c5318p-20, -0x1.61736a9242d57p-19,
+    0x1.eab917bcb15a7p-24, 0x1.3aae8891c7459p-20,  0x1.2d7fadefed49ep-20,
+};
+
 // (1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2); error 2^-52.3
 inline constexpr double erfcF64[] = {
     0x1.46e80e2277954p+0,   -0x1.7bf5ec17005bbp-4,  -0x1.5407bebf32c66p-3,  0x1.4ffa1e14e0defp-3,
@@ -124,6 +201,52 @@ inline constexpr double erfcShortF64[] = {
     -0x1.537db929b9025p-16, -0x1.399c5058a19f0p-16,
 };
 
+// erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5, for fp64; error 2^-54.3
+inline constexpr double erfinvNearLongF64[] = {
+    0x1.805c5cfcedef5p+0,   0x1.f91e8993f0d14p-3,   -0x1.11c3c302dfe47p-8,  -0x1.4863cdfb61492p-10,
+    0x1.c9b437ed2b5b1p-13,  -0x1.4f47fe73a398cp-18, -0x1.ca9227cb790fap-19, 0x1.01037e4267fc4p-21,
+    0x1.ccff751e12fc0p-27,  -0x1.752fdd13124cfp-27, 0x1.f2cb9396df053p-31,  0x1.07053709de9f8p-33,
+    -0x1.1194a0eac474bp-35, 0x1.007c689bf61dap-40,  0x1.2d7890fdfa6e9p-41,  -0x1.566b9df706385p-44,
+    -0x1.9ab98011dff19p-49, 0x1.0eef0a957f340p-49,  -0x1.47ca7f250a50fp-53, -0x1.cc5ac2faa3000p-56,
+    0x1.97ec74b4c5d3fp-58,  0x1.deae848f88682p-65,  -0x1.ffcd981e792a4p-64, 0x1.f465374edbc9cp-69,
+    0x1.4aecc1441a957p-70,
+};
+
+// erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16, for fp64; error 2^-53.1
+inline constexpr double erfinvMiddleLongF64[] = {
+    0x1.6a9efbd66eae6p+1,   0x1.006dca7a9c22ap+0,   0x1.3582c8114bcadp-7,   -0x1.f4f1c6f0baaf2p-8,
+    0x1.7495888ec6315p-8,   -0x1.d2754fd3bfa4fp-9,  0x1.84f3ed61b7553p-10,  -0x1.38430e2b2e829p-13,
+    -0x1.28e09e87bb2a1p-12, 0x1.aeffd4232f62ap-13,  -0x1.85bd878f3999fp-15, -0x1.7fbcc36574386p-16,
+    0x1.7002aa6b5b0ebp-16,  -0x1.8f452d009c6e6p-18, -0x1.bbb550e163a1fp-20, 0x1.0cec3f7420c98p-19,
+    -0x1.5a30a6225e696p-21, -0x1.66f80521b65aap-24, 0x1.6cfb20b0a4f70p-23,  -0x1.0b21285b1cdefp-24,
+    -0x1.63750bcfc382bp-28, 0x1.8236cdbad3e30p-27,  -0x1.6fe0a1152827fp-29,
+};
+
+// erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105, for fp64; error 2^-53.6
+inline constexpr double erfinvFarLongF64[] = {
+    0x1.b79e049a17818p+2,   0x1.023352980a513p+0,   -0x1.0cc75708c0664p-11, 0x1.a5be67502b8dbp-18,
+    0x1.965388ba6b11ep-18,  -0x1.b2ae735e1d122p-20, 0x1.5166032955011p-22,  -0x1.cf19fb279ccaap-25,
+    0x1.2950428a33cf3p-27,  -0x1.6da0fa64b7b58p-30, 0x1.b33de0e471ea9p-33,  -0x1.f91cd89eff9aep-36,
+    0x1.28c06519e9626p-38,  -0x1.59f81c4fbcbacp-41, 0x1.1b85ff9447012p-45,  0x1.8a52704acb0ffp-48,
+    0x1.fe79b01b29e68p-47,  -0x1.4c2f97815bcb8p-48, -0x1.5168a140a7178p-49, 0x1.edddcee5de546p-51,
+    0x1.5d50f3554ec31p-52,  -0x1.1aca5cf1ffc69p-53, -0x1.a103cd4630d63p-56, 0x1.9d59941955960p-57,
+    0x1.17d87c3b4a6acp-60,  -0x1.a73ee7f55e655p-61, 0x1.0775ef3ddfff6p-65,  0x1.396ea791d52adp-66,
+    -0x1.05c458060a9dcp-69,
+};
+
+// erfinv(x)/x in sqrt(w) - 18.5, 105 <= w < 746; error 2^-54.9
+inline constexpr double erfinvFarthestLongF64[] = {
+    0x1.26ca05eb36832p+4,    0x1.00acafdbbca17p+0,    -0x1.b0f0b003ac32dp-14,
+    0x1.17dda29317340p-18,   -0x1.69ae49133e06ep-23,  0x1.c89334ba3191bp-28,
+    -0x1.11574c9fc16f5p-32,  0x1.252e3b3cedc48p-37,   -0x1.d8da7cb2e2d85p-43,
+    -0x1.33914d32b0c6ep-53,  0x1.43ad70eea12a5p-51,   -0x1.08422f32b01c8p-54,
+    0x1.45da657e325a0p-58,   -0x1.66ac7a3202273p-62,  0x1.7205d5314c454p-66,
+    -0x1.6b39dceb12bd4p-70,  0x1.62282a49ff4d6p-74,   -0x1.6ac4367da153bp-78,
+    0x1.422a987def95cp-82,   -0x1.5dbbe5b70030ep-87,  0x1.b5703d55b0753p-91,
+    -0x1.1f206f5640394p-93,  0x1.7ceaf629ff129p-98,   0x1.9d0f320fb0e90p-102,
+    -0x1.7509b29f3e0cfp-107, -0x1.692cb375f9d23p-109, 0x1.095471b1c65c4p-113,
+};
+
 // erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5; error 2^-28.7
 inline constexpr double erfinvNearF64[] = {
     0x1.805c5d073fcf1p+0,  0x1.f91e8b0a1b7b1p-3,   -0x1.11c42020310ecp-8,  -0x1.4866455fdb4a4p-10,
@@ -140,9 +263,9 @@ inline constexpr double erfinvMiddleF64[] = {
 
 // erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105; error 2^-29.9
 inline constexpr double erfinvFarF64[] = {
-    0x1.b79e049427a58p+2,  0x1.023352d41ba15p+0,   -0x1.0cc2052ae3647p-11, 0x1.a3c7914527d11p-18,
-    0x1.9351f83303fbap-18, -0x1.adc50c71f845dp-20, 0x1.64b6718462c57p-22,  -0x1.faab0f1097a78p-25,
-    0x1.7c08b7ebb9a85p-28, -0x1.61d1445b83d0ep-31, 0x1.d2f3c48e48677p-32,  -0x1.343887f86d0e7p-34,
+    0x1.b79e049427a58p+2,  0x1.023352d41ba16p+0,   -0x1.0cc2052ae3587p-11, 0x1.a3c7914516eb8p-18,
+    0x1.9351f832fdde3p-18, -0x1.adc50c71dfdadp-20, 0x1.64b671847ea9bp-22,  -0x1.faab0f111cd45p-25,
+    0x1.7c08b7eaef4ddp-28, -0x1.61d14458c52e4p-31, 0x1.d2f3c48ec90fbp-32,  -0x1.343887f922c4dp-34,
 };
 
 } // namespace nereid::coefficients

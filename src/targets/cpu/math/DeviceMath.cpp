@@ -1,5 +1,5 @@
-// The table of device-library functions with code for lanes. Most f32 functions are the f64 ones of
-// WideMath.cpp, rounded: then the only error that counts is that rounding.
+// The table of device-library functions with code for lanes. The f32 functions that are not in
+// NarrowMath.cpp are f64 ones, rounded: then the only error that counts is that rounding.
 #include "targets/cpu/math/DeviceMath.h"
 #include "support/Coefficients.h"
 #include "targets/cpu/math/Emitters.h"
@@ -27,10 +27,6 @@ Lane narrowed(const LaneBuilder &l, Lane x) {
 Lane squareRoot(const LaneBuilder &l, Lane x) {
   return l(mlir::math::SqrtOp::create(l.builder, l.loc, x.get()));
 }
-Lane isNaN(const LaneBuilder &l, Lane x) {
-  return l.compare(mlir::arith::CmpFPredicate::UNO, x, x);
-}
-
 //===--- f32 through f64 ---===//
 
 template <Emitter f> Lane wide(const LaneBuilder &l, ArrayRef<Lane> operands) {
@@ -47,12 +43,6 @@ template <Emitter f> Lane wideOdd(const LaneBuilder &l, ArrayRef<Lane> operands)
   return l.select(tiny, x, y);
 }
 
-/// A function whose results may be subnormal in f32; constant beyond +-`limit`.
-template <Emitter f, int limit> Lane wideSmall(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = l.atLeast(l.atMost(operands[0], limit), -limit);
-  return roundToF32(l, f(l, {widened(l, x)}));
-}
-
 Lane acoshWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.select(operands[0] < 1.0, std::nan(""), operands[0]);
   return logF64(l, {x + squareRoot(l, (x - 1.0) * (x + 1.0))});
@@ -61,27 +51,8 @@ Lane asinhWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane a = l.abs(operands[0]);
   return l.copysign(logF64(l, {a + squareRoot(l, l.fma(a, a, 1.0))}), operands[0]);
 }
-Lane atanhWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = operands[0];
-  return logF64(l, {(1.0 + x) / (1.0 - x)}) * 0.5;
-}
-Lane sinhWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane half = expF64(l, {l.atMost(l.abs(operands[0]), 90.0)}) * 0.5;
-  return l.copysign(half - 0.25 / half, operands[0]);
-}
-Lane coshWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane half = expF64(l, {l.atMost(l.abs(operands[0]), 90.0)}) * 0.5;
-  return half + 0.25 / half;
-}
-Lane log10Wide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return logF64(l, operands) * 0x1.bcb7b1526e50ep-2;
-}
-Lane rcbrtWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return 1.0 / cbrtF64(l, operands);
-}
-Lane exp10F32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane exponent = widened(l, l.atLeast(l.atMost(operands[0], 40.0), -50.0)) * 0x1.a934f0979a371p1;
-  return roundToF32(l, exp2F64(l, {l.atLeast(exponent, -151.0)}));
+Lane tgammaF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return roundToF32(l, tgammaF64(l, {widened(l, operands[0])}));
 }
 
 /// The Euclidean norm of two to four numbers. None overflows in f64.
@@ -106,8 +77,9 @@ Lane scaledByPower(const LaneBuilder &l, ArrayRef<Lane> operands) {
 }
 
 Lane powiF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane n = l.convert<mlir::arith::SIToFPOp>(operands[1], l.builder.getF64Type());
-  return powOfF32(l, widened(l, operands[0]), n);
+  Lane x = operands[0], n = operands[1], odd = (n & 1) == 1;
+  Lane wide = l.convert<mlir::arith::SIToFPOp>(n, l.builder.getF64Type());
+  return powOfF32(l, x, {wide, n == n, odd, (x == 1.0) | (n == 0)});
 }
 
 //===--- erfc ---===//
@@ -117,14 +89,6 @@ Lane erfcxOfPositive(const LaneBuilder &l, Lane a) {
   Lane t = l.atMost(a, 0x1p60);
   return l.polynomial((t - 2.0) / (t + 2.0), coefficients::erfcShortF64) / l.fma(a, 2.0, 1.0);
 }
-Lane erfcWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = operands[0], a = l.abs(x);
-  Lane y = expF64(l, {0.0 - a * a}) * erfcxOfPositive(l, a);
-  return l.select(x < 0.0, 2.0 - y, y);
-}
-Lane normcdfWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return erfcWide(l, {operands[0] * -0x1.6a09e667f3bcdp-1}) * 0.5;
-}
 Lane erfcxWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x), y = erfcxOfPositive(l, a);
   Lane b = l.atMost(l.select(x < 0.0, a, l.constant(x, 0.0)), 12.0);
@@ -133,9 +97,9 @@ Lane erfcxWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 //===--- inverses of erf ---===//
 
-/// erfinv(x) / x of w = -log(1 - x^2), good for f32; w is below 16, or with `far` at most 105. From
-/// 5 on, where x is above 0.9966, under a branch that is taken when any lane needs it.
-Lane inverseOfErf(const LaneBuilder &l, Lane w, bool far) {
+/// erfinv(x) / x of w = -log(1 - x^2) up to 105, good for f32. From 5 on, where x is above 0.9966,
+/// under a branch that is taken when any lane needs it.
+Lane inverseOfErf(const LaneBuilder &l, Lane w) {
   Lane near = l.polynomial(w - 2.5, coefficients::erfinvNearF64);
   auto choice = mlir::scf::IfOp::create(
       l.builder, l.loc, anyLane(l, w >= 5.0),
@@ -143,8 +107,7 @@ Lane inverseOfErf(const LaneBuilder &l, Lane w, bool far) {
         LaneBuilder in(builder, loc, l.features);
         Lane inside = in(w.get()), root = squareRoot(in, inside);
         Lane y = in.polynomial(root - 3.0, coefficients::erfinvMiddleF64);
-        if (far)
-          y = in.select(inside < 16.0, y, in.polynomial(root - 7.0, coefficients::erfinvFarF64));
+        y = in.select(inside < 16.0, y, in.polynomial(root - 7.0, coefficients::erfinvFarF64));
         y = in.select(inside >= 5.0, y, in(near.get()));
         mlir::scf::YieldOp::create(builder, loc, y.get());
       },
@@ -155,17 +118,16 @@ Lane inverseOfErf(const LaneBuilder &l, Lane w, bool far) {
 }
 
 Lane erfinvF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = widened(l, operands[0]), zero = l.constant(x, 0.0);
-  Lane w = zero - logF64(l, {(1.0 - x) * (1.0 + x)});
-  Lane y = l.select(l.abs(x) == 1.0, l.copysign(l.constant(x, infinity), x),
-                    x * inverseOfErf(l, w, false));
-  return roundToF32(l, y);
+  // In f32 the rounding of the logarithm alone would take the error beyond 2 units.
+  Lane x = widened(l, operands[0]), w = 0.0 - logF64(l, {(1.0 - x) * (1.0 + x)});
+  Lane ends = l.copysign(l.constant(x, infinity), x);
+  return roundToF32(l, l.select(l.abs(x) == 1.0, ends, x * inverseOfErf(l, w)));
 }
 
 /// The x with erfc(x) = y.
 Lane inverseOfErfc(const LaneBuilder &l, Lane y) {
   Lane w = 0.0 - logF64(l, {y * (2.0 - y)});
-  Lane x = (1.0 - y) * inverseOfErf(l, w, true);
+  Lane x = (1.0 - y) * inverseOfErf(l, w);
   x = l.select(y == 0.0, infinity, x);
   return l.select(y == 2.0, -infinity, x);
 }
@@ -174,57 +136,6 @@ Lane erfcinvWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
 }
 Lane normcdfinvWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return 0.0 - inverseOfErfc(l, operands[0] + operands[0]) * 0x1.6a09e667f3bcdp0; // +0 of 1/2
-}
-
-//===--- gamma function ---===//
-
-/// log(abs(gamma(x))) with an absolute error of some 2^-47: by Stirling's series of 8 and more, to
-/// which smaller arguments are moved; by the reflection below 1/2.
-Lane logGamma(const LaneBuilder &l, Lane x) {
-  Lane reflected = x < 0.5, z = l.select(reflected, 1.0 - x, x);
-  Lane small = z < 8.0, one = l.constant(x, 1.0);
-  Lane moved = l.select(small, z, one), product = moved;
-  for (int i = 1; i < 8; ++i)
-    product = product * (moved + double(i));
-  Lane big = l.select(small, z + 8.0, z), inverse = 1.0 / big;
-  static constexpr double stirling[] = {1.0 / 12,    -1.0 / 360, 1.0 / 1260,
-                                        -1.0 / 1680, 1.0 / 1188, -691.0 / 360360};
-  constexpr double halfLog2Pi = 0x1.d67f1c864beb5p-1, logPi = 0x1.250d048e7a1bdp0;
-  Lane series = inverse * l.polynomial(inverse * inverse, stirling);
-  Lane y = l.fma(big - 0.5, logF64(l, {big}), (series + halfLog2Pi) - big);
-  y = l.select(big < infinity, y, big);
-  y = y - l.select(small, logF64(l, {product}), l.constant(x, 0.0));
-  // Near its zeros, 1 and 2, by the power series there.
-  static constexpr double atOne[] = {-0x1.2788cfc6fb619p-1, 0x1.a51a6625307d3p-1,
-                                     -0x1.9a4d55beab2d7p-2, 0x1.151322ac7d848p-2,
-                                     -0x1.a8b9c17aa6149p-3};
-  static constexpr double atTwo[] = {0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2,
-                                     -0x1.13e001a557607p-4, 0x1.51322ac7d8483p-6,
-                                     -0x1.e404fc218f5f2p-8};
-  Lane second = z > 1.5, d = z - l.select(second, 2.0, one);
-  Lane near = l.constant(x, 0.0);
-  for (size_t i = std::size(atOne); i-- > 0;)
-    near = l.fma(near, d, l.select(second, atTwo[i], l.constant(x, atOne[i])));
-  y = l.select(l.abs(d) < 0x1p-6, l.fma(near, d, l.constant(x, 0.0)), y);
-  Lane sine = l.abs(sinpiF64(l, {x}));
-  Lane mirrored = (logPi - logF64(l, {sine})) - y;
-  y = l.select(reflected, mirrored, y);
-  return l.select(l.abs(x) == infinity, infinity, y);
-}
-Lane lgammaWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return logGamma(l, operands[0]);
-}
-
-Lane tgammaF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = widened(l, operands[0]);
-  Lane y = expF64(l, {l.atLeast(l.atMost(logGamma(l, x), 100.0), -105.0)});
-  Lane floor = l(mlir::math::FloorOp::create(l.builder, l.loc, x.get()));
-  Lane half = floor * 0.5;
-  Lane even = l(mlir::math::FloorOp::create(l.builder, l.loc, half.get())) == half;
-  y = l.select(x < 0.0, l.select(even, y, 0.0 - y), y);
-  y = l.select((x < 0.0) & (floor == x), std::nan(""), y);
-  y = l.select(x == 0.0, l.copysign(l.constant(x, infinity), x), y);
-  return roundToF32(l, y);
 }
 
 //===--- remainders ---===//
@@ -299,31 +210,36 @@ struct Row {
   bool needsFma = false;
 };
 constexpr Row rows[] = {
-    {"__nv_acosf", wide<acosF64>},
+    {"__nv_acosf", acosF32},
     {"__nv_acos", acosF64},
     {"__nv_acoshf", wide<acoshWide>},
-    {"__nv_asinf", wideOdd<asinF64>},
+    {"__nv_acosh", acoshF64},
+    {"__nv_asinf", asinF32},
     {"__nv_asin", asinF64},
     {"__nv_asinhf", wideOdd<asinhWide>},
-    {"__nv_atanf", wideOdd<atanF64>},
+    {"__nv_asinh", asinhF64},
+    {"__nv_atanf", atanF32},
     {"__nv_atan", atanF64},
-    {"__nv_atan2f", wide<atan2F64>},
+    {"__nv_atan2f", atan2F32},
     {"__nv_atan2", atan2F64},
-    {"__nv_atanhf", wideOdd<atanhWide>},
+    {"__nv_atanhf", atanhF32},
     {"__nv_atanh", atanhF64},
     {"__nv_cbrtf", wide<cbrtF64>},
     {"__nv_cbrt", cbrtF64},
-    {"__nv_coshf", wide<coshWide>},
+    {"__nv_coshf", coshF32},
     {"__nv_cosh", coshF64},
     {"__nv_cospif", wide<cospiF64>},
     {"__nv_cospi", cospiF64},
-    {"__nv_erfcf", wideSmall<erfcWide, 12>},
+    {"__nv_erfcf", erfcF32},
     {"__nv_erfc", erfcF64},
     {"__nv_erfcinvf", wide<erfcinvWide>},
+    {"__nv_erfcinv", erfcinvF64},
     {"__nv_erfcxf", wide<erfcxWide>},
     {"__nv_erfcx", erfcxF64},
     {"__nv_erfinvf", erfinvF32},
+    {"__nv_erfinv", erfinvF64},
     {"__nv_exp10f", exp10F32},
+    {"__nv_exp10", exp10F64},
     {"__nv_fdimf", positiveDifference},
     {"__nv_fdim", positiveDifference},
     {"__nv_fmodf", remainderF32<false>},
@@ -331,18 +247,21 @@ constexpr Row rows[] = {
     {"__nv_hypotf", norm<false>},
     {"__nv_hypot", hypotF64},
     {"__nv_ldexpf", scaledByPower},
-    {"__nv_lgammaf", wide<lgammaWide>},
-    {"__nv_log10f", wide<log10Wide>},
+    {"__nv_lgammaf", wide<lgammaF64>},
+    {"__nv_lgamma", lgammaF64},
+    {"__nv_log10f", log10F32},
     {"__nv_log10", log10F64},
     {"__nv_nextafterf", nextAfter},
     {"__nv_nextafter", nextAfter},
     {"__nv_norm3df", norm<false>},
     {"__nv_norm4df", norm<false>},
-    {"__nv_normcdff", wideSmall<normcdfWide, 17>},
+    {"__nv_normcdff", normcdfF32},
     {"__nv_normcdf", normcdfF64},
     {"__nv_normcdfinvf", wide<normcdfinvWide>},
+    {"__nv_normcdfinv", normcdfinvF64},
     {"__nv_powif", powiF32},
-    {"__nv_rcbrtf", wide<rcbrtWide>},
+    {"__nv_rcbrtf", wide<rcbrtF64>},
+    {"__nv_rcbrt", rcbrtF64},
     {"__nv_remainderf", remainderF32<true>},
     {"__nv_remainder", remainderF64<true>, true},
     {"__nv_rhypotf", norm<true>},
@@ -350,17 +269,19 @@ constexpr Row rows[] = {
     {"__nv_rnorm4df", norm<true>},
     {"__nv_saturatef", saturate},
     {"__nv_scalbnf", scaledByPower},
-    {"__nv_sinhf", wideOdd<sinhWide>},
+    {"__nv_sinhf", sinhF32},
     {"__nv_sinh", sinhF64},
     {"__nv_sinpif", wide<sinpiF64>},
     {"__nv_sinpi", sinpiF64},
     {"__nv_tanf", tanF32},
+    {"__nv_tan", tanF64, true},
     {"__nv_tgammaf", tgammaF32},
+    {"__nv_tgamma", tgammaF64, true},
     {"__nv_fast_cosf", cosF32},
     {"__nv_fast_exp10f", exp10F32},
     {"__nv_fast_expf", expF32},
     {"__nv_fast_fdividef", quotient},
-    {"__nv_fast_log10f", wide<log10Wide>},
+    {"__nv_fast_log10f", log10F32},
     {"__nv_fast_log2f", log2F32},
     {"__nv_fast_logf", logF32},
     {"__nv_fast_powf", powF32},

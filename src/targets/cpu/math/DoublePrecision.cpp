@@ -68,26 +68,51 @@ Lane logSpecials(const LaneBuilder &l, Lane x, Lane y) {
   return l.select(x < 0.0, std::nan(""), y);
 }
 
-// sin(x + turns * pi/2), libm's `name` beyond 2^19.
-Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
+// x = k pi/2 + r + e, with r rounded and e what the rounding lost.
+struct Reduced {
+  Lane r, e;
+  Lane quadrant; // k in the low bits
+};
+
+// How far `reduce` goes.
+double greatestReduced(const LaneBuilder &l) {
+  return l.features.fma ? 0x1p40 : 0x1p19;
+}
+
+Reduced reduce(const LaneBuilder &l, Lane x) {
   Lane t = l.fma(x, 0x1.45f306dc9c883p-1, magic);
   Lane k = t - magic, quadrant = l.bits(t);
-  if (turns)
-    quadrant = quadrant + turns;
+  if (l.features.fma) {
+    // pi/2 in three parts of 53 bits. The first step is exact, because nearly all of x cancels.
+    Lane first = l.fma(k, -0x1.921fb54442d18p0, x);
+    Lane second = k * 0x1.1a62633145c07p-54, below = l.fma(k, 0x1.1a62633145c07p-54, 0.0 - second);
+    Lane r = first - second;
+    return {r, ((first - r) - second) - l.fma(k, -0x1.f1976b7ed8fbcp-110, below), quadrant};
+  }
   // pi/2 in three parts, of 33, 33 and 53 bits: products with k are exact but for the last.
   Lane first = x - k * 0x1.921fb544p0, second = k * 0x1.0b4611a6p-34;
   Lane r = first - second;
-  Lane e = ((first - r) - second) - k * 0x1.3198a2e037073p-69;
+  return {r, ((first - r) - second) - k * 0x1.3198a2e037073p-69, quadrant};
+}
+
+struct SineCosine {
+  Lane sine, cosine, quadrant;
+};
+
+SineCosine sineCosine(const LaneBuilder &l, Lane x) {
+  auto [r, e, quadrant] = reduce(l, x);
   Lane z = r * r;
   Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF64), e);
   Lane half = z * 0.5, high = 1.0 - half, low = (1.0 - high) - half;
   Lane cosine = high + l.fma(z * z, l.polynomial(z, coefficients::cosF64), low - r * e);
-  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
-  y = l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62));
+  return {sine, cosine, quadrant};
+}
 
+// y, or the C library's function where any lane of x is too large for `reduce`.
+Lane orLibm(const LaneBuilder &l, Lane x, llvm::StringRef name, Lane y) {
   declareLibm(l, name, x.element(), 1);
   auto choice = mlir::scf::IfOp::create(
-      l.builder, l.loc, anyLane(l, l.abs(x) > 0x1p19),
+      l.builder, l.loc, anyLane(l, l.abs(x) > greatestReduced(l)),
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
         LaneBuilder in(inner, loc, l.features);
         mlir::scf::YieldOp::create(inner, loc, callLibm(in, name, {in(x.get())}).get());
@@ -96,6 +121,15 @@ Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
         mlir::scf::YieldOp::create(inner, loc, y.get());
       });
   return l(choice.getResult(0));
+}
+
+// sin(x + turns * pi/2).
+Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
+  auto [sine, cosine, quadrant] = sineCosine(l, x);
+  if (turns)
+    quadrant = quadrant + turns;
+  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
+  return orLibm(l, x, name, l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62)));
 }
 
 } // namespace
@@ -186,6 +220,84 @@ Lane sinF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 Lane cosF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return sinShifted(l, operands[0] + nudge, 1, "cos");
+}
+
+Lane tanF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0];
+  Lane tiny = l.abs(x) < 0x1p-27; // the result is the argument; keeps -0
+  Lane inside = l.select(tiny, 0.0, x);
+  auto [sine, cosine, quadrant] = sineCosine(l, inside);
+  Lane turned = (quadrant & 1) == 1;
+  Lane y = l.select(turned, 0.0 - cosine, sine) / l.select(turned, sine, cosine);
+  return l.select(tiny, x, orLibm(l, inside, "tan", y));
+}
+
+Lane exp10F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = l.atLeast(l.atMost(operands[0], 308.5), -324.0) + nudge;
+  Lane t = l.fma(x, 0x1.a934f0979a371p1, magic), n = t - magic;
+  // log10(2) in two parts; products of the first with exponents are exact.
+  Lane r = l.fma(n, 0x1.80433b83b532ap-44, l.fma(n, -0x1.34413509f8p-2, x));
+  Lane low = x < -0x1.33a7146f72a42p8; // log10(2^-1022), rounded up
+  return scale(expReduced(l, r * 0x1.26bb1bbb55516p1), l.bits(t) - magicBits, low, l);
+}
+
+Lane exp2OfSum(const LaneBuilder &l, Lane high, Lane low) {
+  Lane x = l.atLeast(l.atMost(high, 1030.0), -1080.0) + nudge;
+  Lane t = x + magic, r = (x - (t - magic)) + low;
+  return scale(expReduced(l, r * 0x1.62e42fefa39efp-1), l.bits(t) - magicBits, x + low < -1022.0,
+               l);
+}
+
+Lane smallPowerOfTwo(const LaneBuilder &l, Lane x) {
+  Lane t = x + magic, r = x - (t - magic);
+  return expReduced(l, r * 0x1.62e42fefa39efp-1) * powerOfTwo(l, l.bits(t) - magicBits);
+}
+
+TwoParts log2InParts(const LaneBuilder &l, Lane x) {
+  Lane subnormal = x < 0x1p-1022;
+  Lane scaled = l.asFloat(l.bits(x) | int64_t(0x3ff0000000000000)) - 1.0;
+  Lane bits = l.bits(l.select(subnormal, scaled, x));
+  Lane biased = (bits - 0x3fe6a09e667f3bcd + (int64_t(1024) << 52)) >> 52;
+  Lane offset = l.select(subnormal, 1024.0 + 1022.0, l.constant(x, 1024.0));
+  Lane exponent = l.asFloat(biased + magicBits) - magic - offset;
+  Lane f = l.asFloat(bits - ((biased - 1024) << 52)) - 1.0;
+  // log2(1 + f) = 2 log2(e) s (1 + z/3 + z^2 tail), s = f / (f + 2), z its square, all but the tail
+  // in two parts.
+  Lane sum = f + 2.0, inverse = 1.0 / sum, s = f * inverse;
+  Lane sLow = l.fma(s, (sum - 2.0) - f, l.fma(0.0 - s, sum, f)) * inverse;
+  Lane z = s * s, zLow = l.fma(s + s, sLow, l.fma(s, s, 0.0 - z));
+  constexpr double third = 0x1.5555555555555p-2, thirdLow = 0x1.5555555555555p-56;
+  Lane u = z * third;
+  Lane uLow = l.fma(z, third, 0.0 - u) + l.fma(z, thirdLow, zLow * third);
+  uLow = l.fma(z * z, l.polynomial(z, coefficients::log2TailF64), uLow);
+  Lane w = u + 1.0, wLow = ((1.0 - w) + u) + uLow;
+  Lane p = s * w, pLow = l.fma(s, w, 0.0 - p) + l.fma(s, wLow, sLow * w);
+  constexpr double twice = 0x1.71547652b82fep+1, twiceLow = 0x1.777d0ffda0d24p-55; // 2 log2(e)
+  Lane g = p * twice;
+  Lane gLow = l.fma(p, twice, 0.0 - g) + l.fma(p, twiceLow, pLow * twice);
+  Lane high = exponent + g;
+  return {high, ((exponent - high) + g) + gLow};
+}
+
+Lane powF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0], y = operands[1], a = l.abs(x), b = l.abs(y);
+  auto [log, logLow] = log2InParts(l, a);
+  log = l.select(a < infinity, log, a);
+  log = l.select(a == 0.0, -infinity, log);
+  Lane high = y * log, low = l.fma(y, logLow, l.fma(y, log, 0.0 - high));
+  // Beyond, the result is 0 or infinite, and the rest may be no number.
+  low = l.select(l.abs(high) > 1100.0, 0.0, low);
+  Lane result = exp2OfSum(l, high, low);
+  // Parity: numbers of 2^53 and more are even integers, those of 2^52 and more integers.
+  Lane clamped = l.atMost(b, 0x1p53), half = clamped * 0.5;
+  Lane isInteger = (clamped >= 0x1p52) | ((clamped + 0x1p52) - 0x1p52 == clamped);
+  Lane isEven = (half + 0x1p52) - 0x1p52 == half;
+  Lane truth = l.constant(isEven, 1);
+  result = l.select(isInteger & (isEven ^ truth), l.copysign(result, x), result);
+  Lane undefined = (x < 0.0) & (a < infinity) & (isInteger ^ truth);
+  result = l.select(undefined, std::nan(""), result);
+  // 1^y and x^0 are 1 for every other operand; so is (-1)^y of infinite y.
+  return l.select((x == 1.0) | (b == 0.0) | ((a == 1.0) & (b == infinity)), 1.0, result);
 }
 
 } // namespace nereid::cpu

@@ -17,10 +17,27 @@ Lane erfF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane tanhF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane sigmoidF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane powF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
-// x^y rounded to f32, of f64 lanes; x is an f32 number, y one or an i32.
-Lane powOfF32(const LaneBuilder &l, Lane x, Lane y);
+// An exponent: in f64, and as conditions (i1) whether it is an integer, an odd one, and whether the
+// power is 1 whatever the rest says.
+struct Exponent {
+  Lane wide, isInteger, isOdd, givesOne;
+};
+// x^y rounded to f32, of f32 lanes.
+Lane powOfF32(const LaneBuilder &l, Lane x, Exponent y);
 // f64 lanes rounded to f32 without a subnormal operand or result on the way.
 Lane roundToF32(const LaneBuilder &l, Lane x);
+// NarrowMath.cpp
+Lane atanF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane atan2F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane asinF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane acosF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane sinhF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane coshF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane atanhF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane log10F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane exp10F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane erfcF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane normcdfF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 // SinCosF32.cpp
 Lane sinF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane cosF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
@@ -34,6 +51,19 @@ Lane sinF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane cosF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane log10F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane log1pF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane tanF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane exp10F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// With fused multiply-add only, as log2InParts.
+Lane powF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+struct TwoParts {
+  Lane high, low;
+};
+// log2 of positive finite lanes, to some 2^-64.
+TwoParts log2InParts(const LaneBuilder &l, Lane x);
+// 2^(high + low), the second part small.
+Lane exp2OfSum(const LaneBuilder &l, Lane high, Lane low);
+// 2^x for x in [-1000, 0].
+Lane smallPowerOfTwo(const LaneBuilder &l, Lane x);
 // exp(x)/4 - less for x in [-700, 711], infinite only where exp(x)/4 is; `less` is 0 or 1/4.
 Lane quarterExpF64(const LaneBuilder &l, Lane x, double less);
 // WideMath.cpp
@@ -52,8 +82,17 @@ Lane erfF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane erfcF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane erfcxF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane normcdfF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane asinhF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane acoshF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane rcbrtF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane sinpiF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane cospiF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// SpecialF64.cpp
+Lane lgammaF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane tgammaF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x); // good for f32 only without FMA
+Lane erfinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane erfcinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane normcdfinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 
 // Whether any lane of `condition` (i1) holds, as one i1.
 mlir::Value anyLane(const LaneBuilder &l, Lane condition);

@@ -79,7 +79,9 @@ template <MathKind kind, typename Op> Lane rounding(const LaneBuilder &l, ArrayR
   return l.copysign(n + l.select(a - n >= 0.5, 1.0, l.constant(x, 0.0)), x);
 }
 
-Lane libmPow(const LaneBuilder &l, ArrayRef<Lane> x) {
+Lane powWide(const LaneBuilder &l, ArrayRef<Lane> x) {
+  if (l.features.fma)
+    return powF64(l, x);
   declareLibm(l, "pow", x[0].element(), 2);
   return callLibm(l, "pow", x);
 }
@@ -103,7 +105,7 @@ constexpr Row table[] = {
     {MathKind::Erf, 1, erfF32, erfF64},
     {MathKind::Tanh, 1, tanhF32, tanhF64},
     {MathKind::Sigmoid, 1, sigmoidF32, sigmoidF64},
-    {MathKind::Pow, 2, powF32, libmPow},
+    {MathKind::Pow, 2, powF32, powWide},
     {MathKind::Fma, 3, fma, fma},
     {MathKind::Abs, 1, native<mlir::math::AbsFOp>, native<mlir::math::AbsFOp>},
     {MathKind::Floor, 1, rounding<MathKind::Floor, mlir::math::FloorOp>,

@@ -18,14 +18,14 @@ enum class MathKind {
   Log,
   Log2,
   Log1p,
-  Sin, // f64: libm beyond |x| of 2^19
-  Cos, // f64: libm beyond |x| of 2^19
+  Sin, // f64: libm beyond |x| of 2^40 (without FMA 2^19)
+  Cos, // f64: as Sin
   Sqrt,
   Rsqrt,
   Erf,
   Tanh,
   Sigmoid,
-  Pow, // f32: through f64; f64: libm
+  Pow, // f32: through f64; f64: libm without FMA
   Fma,
   Abs,
   Floor,

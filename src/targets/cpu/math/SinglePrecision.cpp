@@ -5,111 +5,12 @@
 // No operation has a subnormal operand or result, whatever the argument, where it can be avoided:
 // many processors take more than a hundred clocks for each. Tiny arguments are replaced before the
 // polynomial, and subnormal results are assembled as integers.
-#include "support/Coefficients.h"
-#include "targets/cpu/math/Emitters.h"
-
-#include <cmath>
-#include <limits>
+#include "targets/cpu/math/SinglePieces.h"
 
 namespace nereid::cpu {
-namespace {
 
 using llvm::ArrayRef;
-
-// Adding it to |x| < 2^22 leaves round(x) in the low bits of the sum.
-constexpr double magic = 0x1.8p23;
-constexpr int64_t magicBits = 0x4b400000;
-constexpr double log2e = 0x1.715476p0;
-// ln 2 in two parts; products of the first with integers below 2^9 are exact.
-constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
-constexpr double infinity = std::numeric_limits<double>::infinity();
-// Added to an argument of exp it changes the result by less than 2^-40, and leaves 0 or at
-// least 2^-64, whose square is a normal number.
-constexpr double nudge = 0x1p-40;
-
-// 2^n for integer lanes n in [-126, 127].
-Lane powerOfTwo(const LaneBuilder &l, Lane n) {
-  return l.asFloat((n + 127) << 23);
-}
-
-// Multiplication by 2^n, n in [-150, 128], of numbers in [0.7, 1.43), rounded once, without a
-// subnormal operand or result.
-class Scale {
-public:
-  // t: n and magic.
-  Scale(const LaneBuilder &l, Lane t) : l(l), low(t < magic - 125.0), factor(t) {
-    // 2^(n-1), as 2^128 is no float; for the low lanes, 2^(n-1+149), which counts in quanta of the
-    // subnormals.
-    Lane bits = l.bits(t) << 23;
-    Lane bias = l.select(low, int64_t(126 + 149) << 23, l.constant(bits, int64_t(126) << 23));
-    factor = l.asFloat(bits + bias);
-  }
-  // Of half of `twice`. The smallest normal numbers have the quantum of the subnormals; so for all
-  // low lanes the number of quanta is the bits of the result.
-  Lane operator()(Lane twice) const {
-    Lane scaled = twice * factor;
-    return l.asFloat(l.select(low, nearestInteger(l, scaled), l.bits(scaled)));
-  }
-  // The same, where results below 2^-125 count for nothing.
-  Lane coarse(Lane twice) const { return l.select(low, 0.0, twice * factor); }
-
-private:
-  const LaneBuilder &l;
-  Lane low; // n <= -126
-  Lane factor;
-};
-
-struct Reduced {
-  Lane t; // magic + n
-  Lane n; // integer
-  Lane r; // in [-ln2/2, ln2/2] or [-1/2, 1/2]
-};
-
-// x = n ln 2 + r.
-Reduced reduceExp(const LaneBuilder &l, Lane x) {
-  Lane t = l.fma(x, log2e, magic);
-  Lane n = t - magic;
-  Lane r = l.fma(n, -ln2Low, l.fma(n, -ln2High, x));
-  return {t, l.bits(t) - magicBits, r};
-}
-
-// exp(r) - 1 on the reduced range.
-Lane expm1Reduced(const LaneBuilder &l, Lane r) {
-  return l.fma(r * r, l.polynomial(r, coefficients::expF32), r);
-}
-
-// 2^r on the reduced range.
-Lane exp2Reduced(const LaneBuilder &l, Lane r) {
-  return l.fma(r, l.polynomial(r, coefficients::exp2F32), 1.0);
-}
-
-struct Logarithm {
-  Lane exponent; // as a float
-  Lane f;        // mantissa - 1, the mantissa in [sqrt(1/2), sqrt(2))
-  Lane rest;     // log(1 + f) - f
-};
-
-// For positive finite lanes, subnormals too: m * 2^-149 becomes 1 + m * 2^-23 by its bits.
-Logarithm splitLog(const LaneBuilder &l, Lane x) {
-  Lane subnormal = x < 0x1p-126;
-  Lane scaled = l.asFloat(l.bits(x) | 0x3f800000) - 1.0;
-  Lane bits = l.bits(l.select(subnormal, scaled, x));
-  Lane exponent = l.sra(bits - 0x3f3504f3, 23);
-  Lane f = l.asFloat(bits - (exponent << 23)) - 1.0;
-  Lane offset = l.select(subnormal, -126.0, l.constant(x, 0.0));
-  Lane exponentFloat = l.convert<mlir::arith::SIToFPOp>(exponent, x.element()) + offset;
-  Lane p = l.polynomial(f, coefficients::logF32);
-  return {exponentFloat, f, l.fma(f, p, -0.5) * (f * f)};
-}
-
-// The logarithm's special values, whatever its base.
-Lane logSpecials(const LaneBuilder &l, Lane x, Lane y) {
-  y = l.select(x < infinity, y, x); // infinity, NaN
-  y = l.select(x == 0.0, -infinity, y);
-  return l.select(x < 0.0, std::nan(""), y);
-}
-
-} // namespace
+using namespace single;
 
 Lane expF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // Beyond these the result is 0 or infinite already.
@@ -204,45 +105,59 @@ Lane tanhF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
 }
 
 Lane powF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  mlir::Type wide = l.builder.getF64Type();
-  return powOfF32(l, l.convert<mlir::arith::ExtFOp>(operands[0], wide),
-                  l.convert<mlir::arith::ExtFOp>(operands[1], wide));
+  Lane x = operands[0], y = operands[1];
+  // Floats of 2^24 and more are even integers.
+  Lane clamped = l.atLeast(l.atMost(y, 0x1p30), -0x1p30), n = nearestInteger(l, clamped);
+  Lane isInteger = l.convert<mlir::arith::SIToFPOp>(n, x.element()) == clamped;
+  // 1^y and x^0 are 1 for every other operand; so is (-1)^y of infinite y.
+  Lane givesOne = (x == 1.0) | (y == 0.0) | ((l.abs(x) == 1.0) & (l.abs(y) == infinity));
+  Lane wide = l.convert<mlir::arith::ExtFOp>(y, l.builder.getF64Type());
+  return powOfF32(l, x, {wide, isInteger, isInteger & ((n & 1) == 1), givesOne});
+}
+
+// log2 of positive f64 lanes, no subnormal ones, to some 2^-40.
+static Lane shortLog2(const LaneBuilder &l, Lane x) {
+  Lane bits = l.bits(x);
+  constexpr int64_t bias = 1024; // keeps exponents positive
+  Lane biased = (bits - 0x3fe6a09e667f3bcd + (bias << 52)) >> 52;
+  Lane exponent = l.asFloat(biased + 0x4338000000000000) - (0x1.8p52 + double(bias));
+  Lane f = l.asFloat(bits - ((biased - bias) << 52)) - 1.0;
+  Lane s = f / (f + 2.0);
+  return l.fma(s, l.polynomial(s * s, coefficients::log2ShortF64), exponent);
+}
+
+// 2^x of f64 lanes in [-1000, 1000], to some 2^-38.
+static Lane shortExp2(const LaneBuilder &l, Lane x) {
+  Lane t = x + 0x1.8p52, r = x - (t - 0x1.8p52);
+  return l.asFloat(l.bits(l.polynomial(r, coefficients::exp2ShortF64)) + (l.bits(t) << 52));
+}
+
+// Positive f64 lanes, or NaN, rounded to f32 without a subnormal operand or result on the way.
+static Lane roundPositiveToF32(const LaneBuilder &l, Lane x) {
+  // Below 2^-126: adding 2^-97 puts the quantum of f32's subnormals into the last bit of the sum.
+  Lane low = x < 0x1p-126;
+  Lane quanta = l.convert<mlir::arith::TruncIOp>(l.bits(x + 0x1p-97), l.builder.getI32Type());
+  Lane normal = l.convert<mlir::arith::TruncFOp>(l.select(low, 1.0, x), l.builder.getF32Type());
+  return l.select(low, l.asFloat(quanta), normal);
 }
 
 // 2^(y log2|x|), with the sign and the special values of C's pow.
-Lane powOfF32(const LaneBuilder &l, Lane x, Lane y) {
-  Lane a = l.abs(x);
-  Lane exponent = y * log2F64(l, {a});
-  // 1^y and x^0 are 1 for every other operand; -1 needs the parity test below as well.
-  Lane one = l.select(a == 1.0, y == y, x == 1.0) | (x == 1.0) | (y == 0.0);
-  exponent = l.select(one, 0.0, exponent);
-  // 2^-151 rounds to 0, as everything below.
-  Lane result = exp2F64(l, {l.atLeast(exponent, -151.0)});
-  // Floats of 2^24 and more are even integers. Adding and taking away 1.5 * 2^52 rounds to an
-  // integer.
-  Lane clamped = l.atLeast(l.atMost(y, 0x1p30), -0x1p30);
-  constexpr double wideMagic = 0x1.8p52;
-  Lane integer = (clamped + wideMagic) - wideMagic == clamped;
-  Lane half = clamped * 0.5;
-  Lane even = (half + wideMagic) - wideMagic == half;
-  Lane negated = l.copysign(result, x);
-  Lane isOdd = integer & l.select(even, 0, l.constant(even, 1));
-  result = l.select(isOdd, negated, result);
-  Lane undefined =
-      (x < 0.0) & (a < infinity) & l.select(integer | (y == 0.0), 0, l.constant(even, 1));
-  result = l.select(undefined, std::nan(""), result);
-  return roundToF32(l, result);
+Lane powOfF32(const LaneBuilder &l, Lane x, Exponent y) {
+  Lane a = l.convert<mlir::arith::ExtFOp>(l.abs(x), l.builder.getF64Type());
+  Lane log = l.select(a < infinity, shortLog2(l, a), a);
+  log = l.select(a == 0.0, -infinity, log);
+  // 2^-151 rounds to 0, as everything below; 2^129 to infinity.
+  Lane exponent = l.atLeast(l.atMost(y.wide * log, 129.0), -151.0);
+  Lane result = roundPositiveToF32(l, shortExp2(l, exponent));
+  result = l.select(y.isOdd, l.copysign(result, x), result);
+  Lane undefined = (x < 0.0) & (l.abs(x) < infinity) & (y.isInteger ^ l.constant(y.isInteger, 1));
+  return l.select(y.givesOne, 1.0, l.select(undefined, std::nan(""), result));
 }
 
-Lane roundToF32(const LaneBuilder &l, Lane result) {
-  mlir::Type narrow = l.builder.getF32Type();
-  // Below 2^-126: adding 2^-97 puts the quantum of f32's subnormals into the last bit of the sum.
-  Lane magnitude = l.abs(result), low = magnitude < 0x1p-126;
+Lane roundToF32(const LaneBuilder &l, Lane x) {
   mlir::Type i32 = l.builder.getI32Type();
-  Lane quanta = l.convert<mlir::arith::TruncIOp>(l.bits(magnitude + 0x1p-97), i32);
-  Lane normal = l.convert<mlir::arith::TruncFOp>(l.select(low, 1.0, result), narrow);
-  Lane sign = l.convert<mlir::arith::TruncIOp>(l.bits(result) >> 32, i32) & 0x80000000;
-  return l.select(low, l.asFloat(quanta | sign), normal);
+  Lane sign = l.convert<mlir::arith::TruncIOp>(l.bits(x) >> 32, i32) & 0x80000000;
+  return l.asFloat(l.bits(roundPositiveToF32(l, l.abs(x))) | sign);
 }
 
 } // namespace nereid::cpu

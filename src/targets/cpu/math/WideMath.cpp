@@ -1,5 +1,5 @@
-// Functions in f64 made of exp, log and polynomials. In f32 the same functions are computed in f64
-// and rounded (DeviceMath.cpp), so none needs more than the usual care there.
+// Functions in f64 made of exp, log and polynomials. Some in f32 are these, rounded
+// (DeviceMath.cpp).
 //
 // Special values follow C's functions. Arguments whose result is the argument itself (the tiny
 // ones) are replaced by 0 before anything is computed from them.
@@ -142,6 +142,31 @@ Lane atanhF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
              [&](Lane a) { return 0.5 * log1pF64(l, {(a + a) / (1.0 - a)}); });
 }
 
+/// log(2), added where the argument of the logarithm was not doubled.
+constexpr double ln2 = 0x1.62e42fefa39efp-1;
+
+Lane asinhF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return odd(l, operands[0], 0x1p-28, [&](Lane a) {
+    Lane large = a > 0x1p28, b = l.select(large, 1.0, a); // of large ones it is log(2a)
+    Lane root = l(mlir::math::SqrtOp::create(l.builder, l.loc, l.fma(b, b, 1.0).get()));
+    Lane grown = a + b * (b / (root + 1.0));
+    Lane y = log1pF64(l, {l.select(large, a - 1.0, grown)});
+    return y + l.select(large, ln2, l.constant(a, 0.0));
+  });
+}
+
+Lane acoshF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0], t = x - 1.0, large = x > 0x1p28, b = l.select(large, 1.0, t);
+  Lane root = l(mlir::math::SqrtOp::create(l.builder, l.loc, l.fma(b, b, b + b).get()));
+  Lane y = log1pF64(l, {l.select(large, t, t + root)});
+  y = y + l.select(large, ln2, l.constant(x, 0.0));
+  return l.select(x < 1.0, std::nan(""), y);
+}
+
+Lane rcbrtF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return 1.0 / cbrtF64(l, operands);
+}
+
 Lane cbrtF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
   Lane special =
@@ -200,9 +225,11 @@ static Lane erfcOfPositive(const LaneBuilder &l, Lane a, Lane extra) {
 
 Lane erfF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
-  Lane z = l.atLeast(a, 0x1p-60), zero = l.constant(x, 0.0);
+  Lane z = l.atLeast(a, 0x1p-60);
   Lane small = l.fma(x, l.polynomial(z * z, coefficients::erfSmallF64), x);
-  return l.select(a < 1.0, small, l.copysign(1.0 - erfcOfPositive(l, a, zero), x));
+  // Beyond 1 erfc is below 0.16: the error of its logarithm counts little.
+  Lane log = l.polynomial(l.atLeast(l.atMost(a, 6.0), 1.0), coefficients::erfLargeF64);
+  return l.select(a < 1.0, small, l.copysign(1.0 - smallPowerOfTwo(l, log), x));
 }
 
 Lane erfcF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
