@@ -30,6 +30,7 @@ OPINFOS = MOVES | PLANES | PRODUCTS | REDUCTIONS | {
     "special_i0e": (("special.i0e", ), {"ulps": 8, "fp64": 8}),
     "special_i1e": (("special.i1e", ), {"ulps": 8, "fp64": 16, "gpu": {"fp64": 64, "zeros": False}}),
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
+    "lgamma": (("lgamma", ), {"absolute": 4}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
     "special_log_ndtr": (("special.log_ndtr", ), {"fp64": 32, "gpu": {"fp64": 256}}),
     "special_erfcx": (("special.erfcx", ), {"fp64": 8, "gpu": {"fp64": 16}}),
