@@ -13,6 +13,7 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
+from fake_driver import LAUNCHES, fake, needs_compiler, run  # noqa: F401  (`fake` is a fixture)
 from nereid import _native
 
 DTYPES = {
@@ -165,21 +166,26 @@ STREAMS = """
 struct Api { uint32_t major, minor; void *functions[5]; int (*stream)(int32_t, int32_t, void **); };
 static struct Api changed;
 uintptr_t one = 0x77, other = 0x77;
-int fails = 0;
-static int current(int32_t type, int32_t device, void **out) { *out = (void *)one; return 0; }
+int fails = 0, refuses = 0;
+extern void PyErr_SetString(void *, const char *);
+extern void *PyExc_RuntimeError;
+static int current(int32_t type, int32_t device, void **out) {
+  *out = (void *)one;
+  if (refuses)
+    PyErr_SetString(PyExc_RuntimeError, "no GPU");
+  return refuses;
+}
 int aoti_torch_get_current_cuda_stream(int32_t device, void **out) { *out = (void *)other; return fails; }
 void *table(struct Api *real) { changed = *real; changed.stream = current; return &changed; }
 """
 
 
-@pytest.mark.parametrize("first, taken", [("one = 0x77", 0x99), ("other = 0x11", 0x88), ("fails = 1", 0x88)])
-def test_the_current_stream(first, taken, tmp_path):
-    """PyTorch has two ways to ask for it: the shorter one is taken where both said the same, and the other one where it fails."""
-    (tmp_path / "streams.c").write_text(STREAMS)
-    library = tmp_path / "streams.so"
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", str(tmp_path / "streams.c"), "-o", str(library)], check=True)
-    name, value = first.split(" = ")
-    script = f"""
+def changed_streams(folder):
+    """The beginning of a program: both ways of PyTorch to ask for the current stream are those of STREAMS, whose variables `set` changes."""
+    (folder / "streams.c").write_text(STREAMS)
+    library = folder / "streams.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", str(folder / "streams.c"), "-o", str(library)], check=True)
+    return textwrap.dedent(f"""
         import ctypes, torch
         streams = ctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)
         streams.table.restype, streams.table.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -190,16 +196,37 @@ def test_the_current_stream(first, taken, tmp_path):
         torch.Tensor.__dlpack_c_exchange_api__ = new(table, b"dlpack_exchange_api", None)
 
         def set(name, value):
-            (ctypes.c_int if name == "fails" else ctypes.c_size_t).in_dll(streams, name).value = value
+            (ctypes.c_int if name in ("fails", "refuses") else ctypes.c_size_t).in_dll(streams, name).value = value
 
         from nereid import _native
         _native.pointer(torch.zeros(3))
+    """)
+
+
+@pytest.mark.parametrize("first, taken", [("one = 0x77", 0x99), ("other = 0x11", 0x88), ("fails = 1", 0x88)])
+def test_the_current_stream(first, taken, tmp_path):
+    """PyTorch has two ways to ask for it: the shorter one is taken where both said the same, and the other one where it fails."""
+    name, value = first.split(" = ")
+    script = changed_streams(tmp_path) + textwrap.dedent(f"""
         set({name!r}, {value})
         print(_native.current_stream(0))
         set("one", 0x88), set("other", 0x99), set("fails", 0)
         print(_native.current_stream(0))
         set("fails", 1)
         print(_native.current_stream(0))
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, cwd=pathlib.Path.cwd())
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=pathlib.Path.cwd())
     assert done.stdout.split() == [str(0x77), str(taken), str(0x88)], done.stdout + done.stderr
+
+
+@needs_compiler
+def test_pytorch_finds_no_gpu(fake, tmp_path):
+    """Its CUDA build on a driver that is too old for it, but not for us: it raises an exception when it is asked for a stream, also in a launch, which has given the interpreter's lock back."""
+    launches = """
+        set("fails", 1), set("refuses", 1)
+        print([record(launch(Array("cuda:0"), 8)).count("launch") for _ in range(3)])
+        set("refuses", 0)
+        print(record(launch(Array("cuda:0"), 8)).count("launch"), _native.current_stream(0))
+    """
+    lines = run(textwrap.dedent(LAUNCHES) + changed_streams(tmp_path) + textwrap.dedent(launches), tmp_path, NEREID_LIBCUDA=fake)
+    assert lines == ["[1, 1, 1]", f"1 {0x77}"]

@@ -42,6 +42,9 @@ void *currentStream(int device) {
   if (CurrentStream ask = trustedStream.load(std::memory_order_relaxed);
       ask && ask(device, &stream) == 0) [[likely]]
     return stream;
+  // The other ways may raise an exception, as PyTorch's does where it has no GPU although there is
+  // one.
+  GilGuard gil;
   if (const dlpack::ExchangeApi *api = exchangeApi.load(std::memory_order_acquire)) {
     if (api->currentStream(dlpack::Cuda, device, &stream) == 0) {
       static std::atomic<bool> isCompared = false;
@@ -52,9 +55,9 @@ void *currentStream(int device) {
           trustedStream.store(ask, std::memory_order_relaxed);
       return stream;
     }
+    PyErr_Clear();
     stream = nullptr;
   }
-  GilGuard gil;
   PyObject *modules = PyImport_GetModuleDict(); // borrowed
   PyObject *torch = PyDict_GetItemString(modules, "torch");
   Ref module = torch ? attribute(torch, "_C") : Ref();
