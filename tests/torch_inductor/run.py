@@ -19,9 +19,10 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "torch_opinfo"))
+for folder in ("torch_opinfo", "torch_inductor"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
 
-import cases  # noqa: E402
+import suite_cases as cases  # noqa: E402
 from run_process import Process  # noqa: E402
 
 OUTCOMES = {
