@@ -757,3 +757,33 @@ def test_sums_that_the_loop_itself_uses(use):
             value = value + (2.0 * acc * given["c_ptr"][0]).sum()
     (value + (acc * given["d_ptr"]).sum()).backward()
     compare(found, dict(a_ptr=a.grad, b_ptr=b.grad), torch.float64)
+
+
+@nereid.jit
+def added_in_places(a_ptr, b_ptr, r_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PLACES: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    at = rows[:, None] * N + columns[None, :]
+    acc = tl.zeros((BM, BN), tl.float64)
+    if "begin" in PLACES:
+        acc += tl.load(r_ptr + at, mask=inside, other=0.0)
+    for k in range(0, K, BK):
+        inner = k + tl.arange(0, BK)
+        a = tl.load(a_ptr + (rows % M)[:, None] * K + inner[None, :], mask=inner[None, :] < K, other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * N + columns[None, :], mask=(inner[:, None] < K) & (columns[None, :] < N), other=0.0)
+        acc += tl.trans(tl.dot(tl.trans(b), tl.trans(a)))
+        if "loop" in PLACES:
+            acc += 0.1 * tl.load(r_ptr + at, mask=inside, other=0.0)
+    if "behind" in PLACES:
+        acc *= tl.load(r_ptr + at, mask=inside, other=2.0)
+    tl.store(c_ptr + at, acc / (1.5 + acc * acc), mask=(rows[:, None] < M - 3) & (columns[None, :] < N))
+
+
+@pytest.mark.parametrize("places, wrt", [(places, wrt) for places in ("begin", "loop", "behind", "begin, loop", "begin, behind", "loop, behind", "begin, loop, behind")
+                                         for wrt in (("a_ptr", "b_ptr", "r_ptr"), ("b_ptr", "r_ptr"))] +
+                         [("begin, loop, behind", wrt) for wrt in (("a_ptr", ), ("b_ptr", ), ("r_ptr", ), ("a_ptr", "b_ptr"), ("a_ptr", "r_ptr"))])
+def test_a_summand_that_is_read_in_several_places(places, wrt):
+    """Its gradient is added to in several places of the step that saves what the second step needs; the step reads the saved adjoint as it is and transposed."""
+    arguments = dict(a_ptr=jvp_check.random(21, 13), b_ptr=jvp_check.random(13, 30), r_ptr=jvp_check.random(21, 30), c_ptr=torch.zeros(21, 30, dtype=torch.float64), M=21, N=30, K=13)
+    grad_check.check(added_in_places, (2, 2), arguments, wrt, ("c_ptr", ), rtol=1e-9, begin=0.0, BM=16, BN=16, BK=8, PLACES=places)

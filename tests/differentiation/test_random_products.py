@@ -55,21 +55,49 @@ BEHIND = ["acc = acc * tl.sigmoid(acc)", "acc = tl.where(acc > 0, acc, 0.01 * ac
 STORES = ["inside", "inside", "inside", "inside & (columns[None, :] % 3 != 1)", "(rows[:, None] < M - 3) & (columns[None, :] < N)"]
 
 
+SEVERAL = 0.3  #: of the programs read one parameter in several places, with an adjoint that needs the loop, and mostly as it is and transposed
+ADDED = "acc += 0.1 * tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=0.0)"
+READ_BEHIND = [ADDED, "acc = acc * tl.load(r_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=2.0)"]
+
+
+def read_in_several_places(seed, beginning, in_loop, behind):
+    """The beginning of the sum, the lines of the loop and those behind it, with further reads of `r_ptr` and transposes."""
+    again = random.Random(seed + 2)
+    if again.random() >= SEVERAL:
+        return beginning, in_loop, behind
+    places = again.sample(["beginning", "loop", "behind"], again.choice([2, 3]))
+    if again.random() < 0.6:
+        in_loop = [SUMS[4] if line in SUMS else line for line in in_loop]
+    if "beginning" in places:
+        beginning = BEGINNINGS[3]
+    if "loop" in places:
+        in_loop = [*in_loop, ADDED]
+    behind = [*behind, again.choice(BEHIND[:4])]
+    if "behind" in places:
+        behind.insert(again.randrange(len(behind)), again.choice(READ_BEHIND))
+    if again.random() < 0.3:
+        behind.insert(again.randrange(len(behind)), "acc = acc + 0.3 * tl.trans(acc)")
+    return beginning, in_loop, behind
+
+
 def program(seed):
     """The text of a kernel, and whether its grid has two axes."""
     choose, chance = random.Random(seed).choice, random.Random(seed + 1).random
     ids, has_axes = choose(IDS)
-    lines = [*ids, "rows = pid_m * BM + tl.arange(0, BM)", "columns = pid_n * BN + tl.arange(0, BN)", "inside = (rows[:, None] < M) & (columns[None, :] < N)",
-             f"acc = {choose(BEGINNINGS)}", "more = tl.zeros((BM, BN), tl.float64)", choose(ROUNDS), "    at = k + tl.arange(0, BK)", f"    a = {choose(A)}", f"    b = {choose(B)}"]
-    lines += [f"    {choose(BEFORE).format(name)}" for name in "ab" if chance() < 0.4]
+    beginning, rounds, a, b = choose(BEGINNINGS), choose(ROUNDS), choose(A), choose(B)
+    before = [choose(BEFORE).format(name) for name in "ab" if chance() < 0.4]
     in_loop = [choose(IN_LOOP) for _ in range(choose([0, 0, 0, 1, 1, 2]))]
     if sum("d_ptr" in line for line in in_loop) > 1:
         in_loop.pop()
     in_loop.insert(choose(range(len(in_loop) + 1)), choose(SUMS))
-    lines += [f"    {line}" for line in in_loop]
+    behind = [choose(BEHIND) for _ in range(choose([0, 0, 1, 1, 2, 3]))]
+    beginning, in_loop, behind = read_in_several_places(seed, beginning, in_loop, behind)
+    lines = [*ids, "rows = pid_m * BM + tl.arange(0, BM)", "columns = pid_n * BN + tl.arange(0, BN)", "inside = (rows[:, None] < M) & (columns[None, :] < N)",
+             f"acc = {beginning}", "more = tl.zeros((BM, BN), tl.float64)", rounds, "    at = k + tl.arange(0, BK)", f"    a = {a}", f"    b = {b}"]
+    lines += [f"    {line}" for line in before + in_loop]
     if any("more" in line for line in in_loop):
         lines.append("acc += tl.sin(more)")
-    lines += [choose(BEHIND) for _ in range(choose([0, 0, 1, 1, 2, 3]))]
+    lines += behind
     lines.append(f"tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask={choose(STORES)})")
     return HEADER + "".join(f"    {line}\n" for line in lines), has_axes
 

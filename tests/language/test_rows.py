@@ -171,6 +171,30 @@ def kernel(y_ptr, a_ptr, b_ptr, N: tl.constexpr):
     assert torch.equal(y, (a.T @ b.T).T + a.T)
 
 
+@pytest.mark.parametrize("behind", ["if n > 0:\n        tl.store(z_ptr + at, c)", "tl.store(z_ptr + at, tl.dot(c, c, input_precision='ieee'))"], ids=["branch", "dot"])
+@pytest.mark.parametrize("both", ["c + 2 * tl.trans(c)", "2 * tl.trans(c) + c", "tl.trans(c) * (c + tl.trans(c))"])
+@pytest.mark.parametrize("size", [8, 32])
+def test_read_both_ways(target, both, behind, size):
+    """One loop reads a block and its transpose, in either order; the block is needed behind it."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, z_ptr, x_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    x = tl.load(x_ptr + at)
+    c = tl.zeros((N, N), tl.float32)
+    for k in range(n):
+        c += x
+    tl.store(y_ptr + at, {both})
+    {behind}
+""")
+    x = harness.to_tensor(np.random.default_rng(3).integers(-4, 4, (size, size)).astype(np.float32), DTYPES["float32"]).reshape(size, size)
+    y, z = torch.zeros_like(x), torch.zeros_like(x)
+    kernel[(1,)](y, z, x, 2, N=size)
+    c = 2 * x
+    assert torch.equal(y, c + 2 * c.T if "2 *" in both else c.T * (c + c.T))
+    assert torch.equal(z, c @ c if "dot" in behind else c)
+
+
 @pytest.mark.parametrize("flag", [False, True])
 @pytest.mark.parametrize("bound", ["tl.max(x, 1).to(tl.int32)", "tl.load(n_ptr + i)", "tl.argmax(x, 1)"])
 def test_masks_of_what_is_in_memory(target, bound, flag):

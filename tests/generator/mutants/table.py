@@ -556,6 +556,9 @@ expr("gradients", OWNERSHIP, "for (ArrayRef<Requirement> other : alternatives)\n
      "one order of strides need not hold")
 expr("gradients", OWNERSHIP, "if (std::optional<Size> masked = boundBefore(index)) {", "boundBefore(index)", "std::optional<Size>(constant(1))", "what is inside a program reaches one element")
 
+expr("gradients", "src/targets/cpu/emit/Transposed.cpp", "k.transposed[value] = target;", "k.transposed[value] = target", "(std::swap(k.buffers[value], target), k.transposed[value] = target)",
+     "an adjoint that a loop reads both ways is lost behind the loop")
+
 COUNT_ROUNDS = "src/differentiate/CountRounds.cpp"
 expr("gradients", COUNT_ROUNDS, "return load.getIsVolatile() ? Effect::Other : Effect::Read;", "load.getIsVolatile()", "false", "rounds that a volatile load decides are counted")
 expr("gradients", COUNT_ROUNDS, "return !reads ||", "!reads", "true", "rounds are counted before a loop that writes what decides them")

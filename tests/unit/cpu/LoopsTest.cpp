@@ -179,6 +179,28 @@ TEST(Loops, matricesAlongTheLoopAreNot) {
   }
 }
 
+// One loop reads a tensor in memory as it is and transposed: from a copy each, both as registers.
+TEST(Loops, matricesThatAreReadBothWaysHaveACopyForEach) {
+  for (const char *order : {"%s, %t", "%t, %s"}) {
+    std::string text = matrix("%rows", "%both", "%rows");
+    std::string value = R"(%v = tile.load %xp : tensor<32x32x!tile.ptr<f32>> -> tensor<32x32xf32>
+  %s = tile.scan (%v) axis 0 {
+  ^bb0(%l: f32, %n: f32):
+    %m = arith.addf %l, %n : f32
+    tile.yield %m : f32
+  } : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %t = tile.trans %s [1, 0] : tensor<32x32xf32> -> tensor<32x32xf32>
+  %both = arith.subf )" +
+                        std::string(order) + " : tensor<32x32xf32>\n";
+    size_t from = text.find("%v = "), to = text.find("  %os");
+    text.replace(from, to - from, value);
+    text = loopsOf(text);
+    std::string last = text.substr(text.rfind("arith.subf") - 2000);
+    EXPECT_NE(text.find("@transpose_32_32x32"), std::string::npos) << text;
+    EXPECT_EQ(count(last, "-> f32"), 0u) << order << text;
+  }
+}
+
 TEST(Loops, halvesThatALoopReadsAreInMemory) {
   std::string text = loopsOf(R"(
 func.func @halves(%o: !tile.ptr<i32>, %x: !tile.ptr<i64>, %n: i32) attributes {tile.kernel} {

@@ -384,10 +384,19 @@ std::optional<Value> Elements::withoutMasks(Operation *op, ArrayRef<Index> point
   return std::nullopt;
 }
 
+Buffer Elements::bufferOf(Value value, ArrayRef<Index> point) const {
+  if (Buffer other = k.transposed.lookup(value))
+    for (auto [d, index] : llvm::enumerate(point))
+      if (index.dim >= 0 && index.dim == laneDim && other.type.getDimSize(d) != 1 &&
+          other.stride(d) == 1)
+        return other;
+  return k.buffers.lookup(value);
+}
+
 Value Elements::compute(Value value, ArrayRef<Index> point) {
   if (std::optional<bool> isOn = knownMask(value, point))
     return k.e.integer(k.b.getI1Type(), *isOn);
-  if (auto buffer = k.buffers.lookup(value)) {
+  if (Buffer buffer = bufferOf(value, point)) {
     if (known != Known::Off || width == 1 || !runsWith(point, laneDim) ||
         !masks->isUniformOff(value, point))
       return read(buffer, point);

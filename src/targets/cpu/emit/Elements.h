@@ -61,6 +61,8 @@ private:
   /// The distance of lanes in elements where they can be moved by whole registers.
   static std::optional<int64_t> spreadOf(const Access &place, mlir::Type element);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);
+  /// Where the tensor is read at the point: of two copies, the one in which lanes are neighbours.
+  Buffer bufferOf(mlir::Value value, llvm::ArrayRef<Index> point) const;
   mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
   void fetchAhead(tile::LoadOp op, llvm::ArrayRef<Index> point, mlir::Value address);
   mlir::Value maskAt(mlir::Value mask, llvm::ArrayRef<Index> point);

@@ -44,6 +44,9 @@ public:
   //--- values ---
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Value, Buffer> buffers;
+  /// Copies of tensors in `buffers` that lie the other way: for the loop step that is being emitted
+  /// (Transposed.cpp), which may read a tensor both ways.
+  llvm::DenseMap<mlir::Value, Buffer> transposed;
   /// Where the tensor is to be materialised when its turn comes (a loop's carried buffer).
   llvm::DenseMap<mlir::Value, Buffer> destinations;
   /// The lowered scalar of a tile scalar.

@@ -36,16 +36,16 @@ void LoopStep::emit() {
   chooseDims();
   allocate();
   Kernel::Space mark = k.scratchMark();
-  Replaced replaced;
-  readTransposed(replaced);
+  llvm::DenseMap<Value, Buffer> outer = std::move(k.transposed);
+  k.transposed.clear();
+  SmallVector<Value> loaded;
+  readTransposed(loaded);
   emitSafe();
-  for (auto &[value, buffer] : replaced)
-    if (buffer)
-      k.buffers[value] = buffer;
-    else
-      k.buffers.erase(value);
-  if (!replaced.empty())
+  for (Value value : loaded)
+    k.buffers.erase(value);
+  if (!loaded.empty() || !k.transposed.empty())
     k.scratchRelease(mark);
+  k.transposed = std::move(outer);
   for (auto &[value, buffer] : targets) {
     if (isa<RankedTensorType>(value.getType()))
       k.buffers[value] = buffer;

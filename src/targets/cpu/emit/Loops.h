@@ -44,9 +44,10 @@ private:
   void chooseDims();
   int laneOfStores();
   /// Tensors with another buffer while this step is emitted, and their own buffers.
-  using Replaced = llvm::SmallVector<std::pair<mlir::Value, Buffer>, 2>;
-  void readTransposed(Replaced &replaced);
-  void makeTransposed(mlir::Value value, int lanes, int other, Replaced &replaced);
+  /// `loaded`: the loads that this puts into memory, for this step alone.
+  void readTransposed(llvm::SmallVectorImpl<mlir::Value> &loaded);
+  void makeTransposed(mlir::Value value, int lanes, int other,
+                      llvm::SmallVectorImpl<mlir::Value> &loaded);
   void allocate();
   void emitSafe();
   mlir::Value fusionIsSafe(bool &impossible);

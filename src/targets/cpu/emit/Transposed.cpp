@@ -93,9 +93,18 @@ static void transpose(Kernel &k, const Buffer &from, const Buffer &to, int lanes
 }
 
 // The tensor is read with the lanes along its dimension `lanes`, and lies in memory along `other`.
-void LoopStep::makeTransposed(Value value, int lanes, int other, Replaced &replaced) {
+void LoopStep::makeTransposed(Value value, int lanes, int other, SmallVectorImpl<Value> &loaded) {
   auto type = cast<RankedTensorType>(value.getType());
-  Buffer known = k.buffers.lookup(value);
+  // What is in memory stays there as it is: the step may read it both ways, and later ones read it.
+  if (Buffer known = k.buffers.lookup(value)) {
+    if (k.transposed.contains(value))
+      return;
+    Buffer target = k.allocate(type);
+    target.swapped = !known.swapped;
+    transpose(k, known, target, lanes, other);
+    k.transposed[value] = target;
+    return;
+  }
   // Loaded for later steps, too: into the buffer that these expect.
   auto *material = llvm::find_if(materials, [&](const Root &root) { return root.value == value; });
   bool stays = material != materials.end();
@@ -103,34 +112,30 @@ void LoopStep::makeTransposed(Value value, int lanes, int other, Replaced &repla
     return;
   Buffer target = stays ? targets[value] : k.allocate(type);
   target.swapped = lanes < other;
-  if (known) {
-    transpose(k, known, target, lanes, other);
-  } else {
-    Kernel::Space mark = k.scratchMark();
-    Buffer inOrder = k.allocate(type);
-    inOrder.swapped = other < lanes;
-    Step reading;
-    reading.shape.assign(type.getShape().begin(), type.getShape().end());
-    reading.roots.push_back({Root::Materialize, nullptr, value});
-    reading.lane = other;
-    Buffer saved = k.destinations.lookup(value);
-    k.destinations[value] = inOrder;
-    LoopStep(k, reading).emit();
-    if (saved)
-      k.destinations[value] = saved;
-    else
-      k.destinations.erase(value);
-    transpose(k, inOrder, target, lanes, other);
-    k.scratchRelease(mark);
-  }
+  Kernel::Space mark = k.scratchMark();
+  Buffer inOrder = k.allocate(type);
+  inOrder.swapped = other < lanes;
+  Step reading;
+  reading.shape.assign(type.getShape().begin(), type.getShape().end());
+  reading.roots.push_back({Root::Materialize, nullptr, value});
+  reading.lane = other;
+  Buffer saved = k.destinations.lookup(value);
+  k.destinations[value] = inOrder;
+  LoopStep(k, reading).emit();
+  if (saved)
+    k.destinations[value] = saved;
+  else
+    k.destinations.erase(value);
+  transpose(k, inOrder, target, lanes, other);
+  k.scratchRelease(mark);
   k.buffers[value] = target;
   if (stays)
     materials.erase(material);
   else
-    replaced.push_back({value, known});
+    loaded.push_back(value);
 }
 
-void LoopStep::readTransposed(Replaced &replaced) {
+void LoopStep::readTransposed(SmallVectorImpl<Value> &loaded) {
   if (lane < 0 || columns || k.forcedScalar || !matrixDims(step.shape))
     return;
   Point all;
@@ -165,7 +170,7 @@ void LoopStep::readTransposed(Replaced &replaced) {
                  : buffer.swapped ? dims->first
                                   : dims->second;
       if (at[lanes].dim == lane && lies == other)
-        makeTransposed(value, lanes, other, replaced);
+        makeTransposed(value, lanes, other, loaded);
       continue;
     }
     if (!op || !isVirtual(op))
