@@ -37,6 +37,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <vector>
 
@@ -644,21 +645,23 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   SmallVector<Value> own = places;
   for (unsigned place : each.owner.shared)
     own[place] = each.isByBlocks ? number(builder, loc, 0, type) : placeholder(type);
-  for (Schedule *one : each.written())
-    for (const Wrap &wrap : one->owner.wraps)
-      unwrapped.insert(wrap.op);
-  enterTile(body, own);
-  for (scf::ForOp loop : each.loops)
-    enterScheduledRound(loop);
   SmallVector<Value> addresses, masks, sums;
-  for (Schedule *one : each.written()) {
-    addresses.push_back(here(one->load.getPtr()));
-    masks.push_back(maskOfBlock(*one, addresses.back()));
-    each.why = one->why;
-    if (!each.why.empty())
-      return;
+  {
+    llvm::SaveAndRestore leftOut(unwrapped, {});
+    for (Schedule *one : each.written())
+      for (const Wrap &wrap : one->owner.wraps)
+        unwrapped.insert(wrap.op);
+    enterTile(body, own);
+    for (scf::ForOp loop : each.loops)
+      enterScheduledRound(loop);
+    for (Schedule *one : each.written()) {
+      addresses.push_back(here(one->load.getPtr()));
+      masks.push_back(maskOfBlock(*one, addresses.back()));
+      each.why = one->why;
+      if (!each.why.empty())
+        return;
+    }
   }
-  unwrapped.clear();
 
   // What the tiles with these coordinates add.
   const SmallVector<Schedule *> written = each.written();

@@ -787,3 +787,26 @@ def test_a_summand_that_is_read_in_several_places(places, wrt):
     """Its gradient is added to in several places of the step that saves what the second step needs; the step reads the saved adjoint as it is and transposed."""
     arguments = dict(a_ptr=jvp_check.random(21, 13), b_ptr=jvp_check.random(13, 30), r_ptr=jvp_check.random(21, 30), c_ptr=torch.zeros(21, 30, dtype=torch.float64), M=21, N=30, K=13)
     grad_check.check(added_in_places, (2, 2), arguments, wrt, ("c_ptr", ), rtol=1e-9, begin=0.0, BM=16, BN=16, BK=8, PLACES=places)
+
+
+@nereid.jit
+def wrapped_blocks(x, v, y, M, L, N: tl.constexpr):
+    flat = (tl.program_id(0) * N + tl.arange(0, N))[:, None] * N + tl.arange(0, N)[None, :]
+    position = flat % M
+    value = 2.0 * tl.load(x + position) + tl.load(v + flat, mask=position < L, other=0.0) * (1 + tl.program_id(1))
+    tl.store(y + tl.program_id(1) * (N * N * tl.num_programs(0)) + flat, value)
+
+
+def test_a_schedule_behind_one_that_cannot_be_written():
+    """Positions of two dimensions wrap around in the addresses of the first, and in the mask of the second, which keeps its remainder."""
+    x, v, dy = jvp_check.random(128), jvp_check.random(128), jvp_check.random(3, 128)
+    arguments = dict(x=x, v=v, y=torch.zeros_like(dy), M=100, L=20)
+    gradient = nereid.grad(wrapped_blocks, ("x", "v"), "y")
+    gradient.backward.kernel.warmup(**arguments, dx=x, dv=v, dy=dy, grid=(2, 3), N=8)
+    text = explained_kernels(gradient)
+    assert "positions wrap around in a way that is not known" in text and "the gradient of `v` has a transposed schedule" in text, text
+    found = grad_check.gradients(wrapped_blocks, (2, 3), arguments, ("x", "v"), ("y", ), dict(y=dy), N=8)
+    a, b, i = x.clone().requires_grad_(), v.clone().requires_grad_(), torch.arange(128)
+    value = 2.0 * a[i % 100] + torch.where(i % 100 < 20, b, 0.0) * torch.arange(1, 4)[:, None]
+    (value * dy).sum().backward()
+    compare(found, dict(x=a.grad, v=b.grad), torch.float64)
