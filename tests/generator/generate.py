@@ -20,6 +20,7 @@ from .observing import Observing
 from .overflow import Overflow
 from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
+from .transposes import Transposes
 from .views import Views
 from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Machine, Node, Program, Scalar, Store, While, argument_value,
                    lit, outlined_names, program_ids, var)
@@ -27,7 +28,7 @@ from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Mac
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
-class Generator(Addresses, Control, Observing, Products, Views):
+class Generator(Addresses, Control, Observing, Products, Transposes, Views):
 
     def __init__(self, seed, focus=None, size=None, more=(), overflows=True):
         """`overflows`: integers may wrap; else what debug mode would report is not made."""
@@ -333,7 +334,7 @@ class Generator(Addresses, Control, Observing, Products, Views):
         if not self.inside_function:
             kinds += [self.approximate, self.store_some, self.view_some, *[self.wide_access] * (3 if self.odd else 1), self.memory_roundtrip, self.in_place, self.atomic, self.atomic, self.call, self.call]
             if self.level < 2:
-                kinds += [self.product_loop]
+                kinds += [self.product_loop, *[self.both_ways] * 2]
             if self.program.ordered:
                 kinds += [self.memory_roundtrip, self.in_place] * 4
         if self.level:
