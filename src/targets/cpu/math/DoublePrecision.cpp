@@ -46,7 +46,12 @@ struct Logarithm {
   Lane rest;     // log(1 + f) = f - half + rest
 };
 
-Logarithm splitLog(const LaneBuilder &l, Lane x) {
+/// x = 2^exponent (1 + f), with 1 + f from sqrt(1/2) to sqrt(2). Of a positive number.
+struct Parts {
+  Lane exponent, f; // both as floats
+};
+
+Parts splitNumber(const LaneBuilder &l, Lane x) {
   // m * 2^-1074 becomes 1 + m * 2^-52 by its bits.
   Lane subnormal = x < 0x1p-1022;
   Lane scaled = l.asFloat(l.bits(x) | int64_t(0x3ff0000000000000)) - 1.0;
@@ -56,7 +61,11 @@ Logarithm splitLog(const LaneBuilder &l, Lane x) {
   Lane biased = (bits - 0x3fe6a09e667f3bcd + (int64_t(1024) << 52)) >> 52;
   Lane offset = l.select(subnormal, 1024.0 + 1022.0, l.constant(x, 1024.0));
   Lane exponent = l.asFloat(biased + magicBits) - magic - offset;
-  Lane f = l.asFloat(bits - ((biased - 1024) << 52)) - 1.0;
+  return {exponent, l.asFloat(bits - ((biased - 1024) << 52)) - 1.0};
+}
+
+Logarithm splitLog(const LaneBuilder &l, Lane x) {
+  auto [exponent, f] = splitNumber(l, x);
   Lane s = f / (f + 2.0), z = s * s, half = f * f * 0.5;
   Lane series = z * l.polynomial(z, coefficients::logF64);
   return {exponent, f, half, s * (half + series)};
@@ -254,13 +263,7 @@ Lane smallPowerOfTwo(const LaneBuilder &l, Lane x) {
 }
 
 TwoParts log2InParts(const LaneBuilder &l, Lane x) {
-  Lane subnormal = x < 0x1p-1022;
-  Lane scaled = l.asFloat(l.bits(x) | int64_t(0x3ff0000000000000)) - 1.0;
-  Lane bits = l.bits(l.select(subnormal, scaled, x));
-  Lane biased = (bits - 0x3fe6a09e667f3bcd + (int64_t(1024) << 52)) >> 52;
-  Lane offset = l.select(subnormal, 1024.0 + 1022.0, l.constant(x, 1024.0));
-  Lane exponent = l.asFloat(biased + magicBits) - magic - offset;
-  Lane f = l.asFloat(bits - ((biased - 1024) << 52)) - 1.0;
+  auto [exponent, f] = splitNumber(l, x);
   // log2(1 + f) = 2 log2(e) s (1 + z/3 + z^2 tail), s = f / (f + 2), z its square, all but the tail
   // in two parts.
   Lane sum = f + 2.0, inverse = 1.0 / sum, s = f * inverse;
