@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets everything up, builds, and passes the tests. Prints one summary; exits non-zero when anything failed.
-#   scripts/test.sh         all unit, IR and Python tests; of what takes longer a sample, another one each time
+#   scripts/test.sh         all unit and IR tests, most Python tests; of what takes longer a sample, another one each time
 #   scripts/test.sh --all   everything
 # The samples, and the random programs, follow from a seed, which is printed: NEREID_TEST_SEED=N chooses it.
 set -uo pipefail
@@ -82,7 +82,11 @@ step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 export NEREID_TEST_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate # runs the code of GPUs without one
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
-step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models --ignore tests/differentiation
+# Tests that mostly start processes of their own: most of the time, and few of the tests.
+slow=(tests/training tests/install tests/oracle tests/syntax/test_against_cpython.py tests/examples tests/stress
+  tests/runtime/test_{torch_opinfo,torch_inductor_suite,inductor_programs,packages,triton_version,places,nereid_torch}.py)
+step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models --ignore tests/differentiation "${slow[@]/#/--ignore=}"
+step "tests in processes of their own" pytest processes -n 2 "${slow[@]}" $(sample 3)
 step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 4 --each-function)
 step "models of transformers" pytest models -n 2 tests/models $(sample 4 --each-function)
 step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50 --each-function)
