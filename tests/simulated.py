@@ -1,7 +1,7 @@
 """The language tests on a simulated GPU: `PYTHONPATH=...:tests SIMULATED_TARGET=cuda:80 pytest -p simulated tests/language -k NAME`.
 
 Every launch compiles for that GPU, with one stage (SIMULATED_STAGES says otherwise), for one block a program (SIMULATED_BLOCKS: `num_ctas`, of `cuda:90`), and runs the emitted code thread by thread in `nereid-simulate`
-(tests/unit/nvidia/Simulate.cpp; NEREID_TEST_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
+(tests/unit/nvidia/Simulate.cpp; NEREID_TEST_SIMULATOR names it, if it is not in build/release or build/debug). Slow: for a few small kernels at a time. What the
 simulator does not know (TMA, inline assembly, much of libdevice, arguments that are tuples) is an error that says so; a program that waits for a
 later one never ends.
 """
@@ -14,11 +14,11 @@ import tempfile
 
 import pytest
 from nereid.runtime.jit import JITFunction
+from simulator import TOOL
 
 TARGET = os.environ.get("SIMULATED_TARGET", "cuda:80")
 STAGES = int(os.environ.get("SIMULATED_STAGES", "1"))
 BLOCKS = int(os.environ.get("SIMULATED_BLOCKS", "1"))
-TOOL = os.environ.get("NEREID_TEST_SIMULATOR", str(pathlib.Path(__file__).parents[1] / "build/debug/tests/unit/nvidia/nereid-simulate"))
 
 
 def _simulate(function, *arguments, grid, warmup, **options):

@@ -187,7 +187,7 @@ class NotSimulated(Exception):
 
 def simulate(kernel, program):
     """The memory that a kernel compiled for a GPU leaves on the simulated block of threads (tests/unit/nvidia/Simulate.cpp), and what it prints."""
-    tool = os.environ.get("NEREID_TEST_SIMULATOR", str(pathlib.Path(__file__).parents[2] / "build/debug/tests/unit/nvidia/nereid-simulate"))
+    tool = os.environ.get("NEREID_TEST_SIMULATOR", str(pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate"))
     with tempfile.TemporaryDirectory() as name:
         code = pathlib.Path(name, "kernel.mlir")
         code.write_text(kernel.asm["gpu"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from simulator import needs_simulator
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 
@@ -13,8 +14,8 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 @pytest.fixture
 def simulated(tmp_path):
     """A function that runs the text of a program, which imports `simulated` and prints "right" in the end, with arguments and variables of its environment; launches run as on sm_90. Skips without the simulator."""
-    if not os.environ.get("NEREID_TEST_SIMULATOR"):
-        pytest.skip("needs the simulator: set NEREID_TEST_SIMULATOR to build/release/tests/unit/nvidia/nereid-simulate, as scripts/test.sh does")
+    if needs_simulator.args[0]:
+        pytest.skip(needs_simulator.kwargs["reason"])
 
     def run(text, *arguments, **variables):
         program = tmp_path / "program.py"

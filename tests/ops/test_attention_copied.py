@@ -2,7 +2,6 @@
 is divided between warps that copy and warps that compute."""
 
 import importlib.util
-import os
 import pathlib
 import re
 import struct
@@ -12,6 +11,7 @@ import nereid.language as tl
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
+from simulator import TOOL, needs_simulator
 
 from nereid.ops import _launch, attention
 from nereid.ops.attention import Rules, Tiles
@@ -134,11 +134,6 @@ def test_code(size, causal, deterministic, compiled, tmp_path, monkeypatch):
         assert int(re.search(r"(\d+) bytes spill stores", log).group(1)) <= 128 and not re.search("C75|Potential|warning", log), (name, log)
 
 
-#: `scripts/test.sh` names the program, and then it has to be there.
-NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
-TOOL = pathlib.Path(NAMED or pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate")
-
-
 def leaves(name, value):
     if isinstance(value, tuple):
         for i, item in enumerate(value):
@@ -147,7 +142,7 @@ def leaves(name, value):
         yield name, value
 
 
-@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="needs the simulator: build the target nereid-simulate, as scripts/build.sh does, or set NEREID_TEST_SIMULATOR")
+@needs_simulator
 @pytest.mark.parametrize("size, causal, one_pass", [(64, False, True), (128, True, True), (128, False, False), (256, True, False)])
 def test_numbers_on_simulated_threads(size, causal, one_pass, monkeypatch, tmp_path):
     """The code for sm_90 with its tiles, on simulated threads and a simulated copy engine (tests/unit/nvidia/Simulate.cpp): two heads of queries for one of keys, lengths that divide by no tile."""

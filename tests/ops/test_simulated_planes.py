@@ -1,8 +1,6 @@
 """Operators on planes, bags, sequences and rows, and attention, on simulated threads of sm_90 (`nereid-simulate`, tests/unit/nvidia/Simulate.cpp): the code of GPUs gives ATen's numbers."""
 
 import math
-import os
-import pathlib
 import struct
 import subprocess
 import sys
@@ -13,14 +11,12 @@ import nereid.language as tl
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
+from simulator import TOOL, needs_simulator
 
 import nereid.ops
 from nereid.ops import _launch, _moves, _sorted, attention, products
 from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
-#: `scripts/test.sh` names the program, and then it has to be there.
-NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
-TOOL = pathlib.Path(NAMED or pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate")
 aten, nn = torch.ops.aten, torch.nn.functional
 
 
@@ -116,10 +112,6 @@ def interpolations():
         ("_upsample_bilinear2d_aa", (2, 3, 19, 40), (7, 9), (False, ), torch.float32, None), ("_upsample_bicubic2d_aa", (1, 3, 19, 8), (30, 3), (False, ), torch.float32, None),
         ("_upsample_lanczos2d_aa", (1, 5, 12, 9), (5, 9), (True, ), torch.float32, last)
     ]
-
-
-needs_simulator = pytest.mark.skipif(
-    not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
 
 
 @needs_simulator

@@ -1,0 +1,14 @@
+"""Where the simulator of GPU threads is (`nereid-simulate`, tests/unit/nvidia/Simulate.cpp), for tests that run the code of GPUs without one."""
+
+import os
+import pathlib
+
+import pytest
+
+#: `scripts/test.sh` names the program, and then it has to be there.
+NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
+_BUILDS = [pathlib.Path(__file__).parents[1] / "build" / build / "tests/unit/nvidia/nereid-simulate" for build in ("release", "debug")]
+TOOL = pathlib.Path(NAMED) if NAMED else next((tool for tool in _BUILDS if tool.exists()), _BUILDS[0])
+
+needs_simulator = pytest.mark.skipif(
+    not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
