@@ -54,6 +54,20 @@ def test_pipelined_matmul(num_stages, num_warps, dtype, target):
         np.testing.assert_array_equal(out.numpy(), a[:, :k] @ b[:k], err_msg=f"K = {k}")
 
 
+@pytest.mark.parametrize("block", [(32, 64, 32), (64, 64, 32), (32, 32, 64)], ids=str)
+@pytest.mark.parametrize("num_stages", [3, 5])
+def test_pipelined_small_blocks(num_stages, block, target):
+    """Products of mma.sync of two warps: fewer iterations than slots, as many, more, and a rest."""
+    m, n, step = block
+    kernel = harness.make(MATMUL)
+    for k in (0, step, 4 * step, 5 * step + 16, 11 * step):
+        room = max(k, 16)
+        a, b = small(F16, (m, room), k), small(F16, (room, n), k + 1)
+        out = harness.empty(F32, (m, n))
+        kernel[(1,)](harness.to_tensor(a, F16), harness.to_tensor(b, F16), out, k, room, BM=m, BN=n, BK=step, num_warps=2, num_stages=num_stages)
+        np.testing.assert_array_equal(out.numpy(), a[:, :k] @ b[:k], err_msg=f"K = {k}")
+
+
 @pytest.mark.parametrize("num_stages", [1, 2, 3, 4])
 def test_9871_products_with_bounds_of_the_program(num_stages, target):
     """Each program has its own first and last step, some of them none; repeated launches agree."""
