@@ -8,6 +8,7 @@ launches (which must be equal bit for bit). Prints the times of all configuratio
 import argparse
 import importlib.util
 import pathlib
+import statistics
 import tempfile
 import time
 
@@ -102,6 +103,12 @@ def captured(launch):
     return graph.replay
 
 
+def rounds_of(bench, calls, seconds):
+    """How many rounds of all calls take so long; 9 to 400."""
+    one = sum(min(readings) for readings in bench.once(calls, 3)) / 1000 + 0.00015 * len(calls)
+    return max(9, min(400, int(seconds / one)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, a size")
@@ -134,11 +141,15 @@ def main():
                     if (mode, configuration) in right:
                         names.append((mode, configuration))
                         calls.append(captured(launch_of(matmul, mode, configuration, a, b, c)))
-            times = dict(zip(names, bench.medians(calls, options.seconds)))
+            readings = dict(zip(names, bench.once(calls, rounds_of(bench, calls, options.seconds))))
+            times = {name: statistics.median(mine) for name, mine in readings.items()}
             print(f"{m}x{n}x{k}: cuBLAS {times['cuBLAS'] * 1000:.2f} us ({time.monotonic() - start:.0f} s)")
             for configuration in SMALL_M if m <= 16 else SQUARE:
-                print(f"  {'x'.join(map(str, configuration[:3])):12} w{configuration[3]} s{configuration[4]}  " +
-                      "  ".join(f"{mode} {times[mode, configuration] * 1000:7.2f}" for mode in modes if (mode, configuration) in times))
+                first = readings.get((modes[0], configuration))
+                cells = [f"{mode} {times[mode, configuration] * 1000:7.2f}" for mode in modes if (mode, configuration) in times]
+                cells += [f"{mode}/{modes[0]} {statistics.median(a / b for a, b in zip(readings[mode, configuration], first)):.3f}"
+                          for mode in modes[1:] if first and (mode, configuration) in times]
+                print(f"  {'x'.join(map(str, configuration[:3])):12} w{configuration[3]} s{configuration[4]}  " + "  ".join(cells))
             for mode in modes:
                 best = min((times[each], each[1]) for each in times if each[0] == mode)
                 print(f"  best {mode:6} {best[0] * 1000:7.2f} us  {best[1]}  {times['cuBLAS'] / best[0]:.3f} of cuBLAS", flush=True)

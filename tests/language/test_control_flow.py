@@ -32,6 +32,7 @@ SCALAR_PROGRAMS = {
     "for start": "r = 0\nfor i in range(2, a):\n    r = r * 2 + i\n",
     "for step": "r = 0\nfor i in range(0, a, 3):\n    r = r * 7 + i\n",
     "for negative step": "r = 0\nfor i in range(a, 0, -2):\n    r = r * 11 + i\n",
+    "for once": "r = a\nfor i in range(a, a + 3, 4):\n    r = r * 10 + i\n    if i > 4:\n        break\n    r += 1\n",
     "for zero trips": "r = 5\nfor i in range(a, a):\n    r = 6\n",
     "nested for": "r = 0\nfor i in range(a):\n    for j in range(i):\n        r += i * j\n",
     "assigning the index changes nothing": "r = 0\nfor i in range(a):\n    i = i * 100\n    r += i\n",
@@ -190,6 +191,14 @@ def test_known_values(body, want, target):
 
 def test_loop_bounds_beyond_32_bits(target):
     assert run(lines("r = a * 0\nfor i in range(a, a + 3):\n    r += i - a\ntl.store(out, r + a)\n"), 2 ** 40) == 2 ** 40 + 3
+
+
+@pytest.mark.parametrize("a,rounds", [(-5, 1), (0, 1), (2**31 - 9, 1), (2**31 - 8, 0), (2**31 - 1, 0)])
+@pytest.mark.parametrize("step", [8, 9])
+def test_a_loop_that_runs_once_at_most(step, a, rounds, target):
+    """Numbers of 32 bits: where `a + 8` overflows, the bound is below `a`."""
+    text = f"r, s = 3, a\nfor i in range(a, a + 8, {step}):\n    r = r * 10 + i - a\n    s = i - 1\ntl.store(out, r)\ntl.store(out + 1, s)\n"
+    assert run(lines(text), a, size=2) == ([30, a - 1] if rounds else [3, a])
 
 
 @pytest.mark.parametrize("a,want", [(None, 1), (torch.ones(1, dtype=torch.int64), 2)])

@@ -54,6 +54,46 @@ def test_pipelined_matmul(num_stages, num_warps, dtype, target):
         np.testing.assert_array_equal(out.numpy(), a[:, :k] @ b[:k], err_msg=f"K = {k}")
 
 
+@pytest.mark.parametrize("block", [(32, 64, 32), (64, 64, 32), (32, 32, 64)], ids=str)
+@pytest.mark.parametrize("num_stages", [3, 5])
+def test_pipelined_small_blocks(num_stages, block, target):
+    """Products of mma.sync of two warps: fewer iterations than slots, as many, more, and a rest."""
+    m, n, step = block
+    kernel = harness.make(MATMUL)
+    for k in (0, step, 4 * step, 5 * step + 16, 11 * step):
+        room = max(k, 16)
+        a, b = small(F16, (m, room), k), small(F16, (room, n), k + 1)
+        out = harness.empty(F32, (m, n))
+        kernel[(1,)](harness.to_tensor(a, F16), harness.to_tensor(b, F16), out, k, room, BM=m, BN=n, BK=step, num_warps=2, num_stages=num_stages)
+        np.testing.assert_array_equal(out.numpy(), a[:, :k] @ b[:k], err_msg=f"K = {k}")
+
+
+@pytest.mark.parametrize("num_stages", [1, 3])
+def test_products_on_the_diagonal(num_stages, target):
+    """A loop of one round whose products take most of a thread's registers, behind a loop of a round for each earlier block."""
+    n, d, blocks = 128, 64, 3
+    q, k = small(F16, (n * blocks, d), 1), small(F16, (n * blocks, d), 2)
+    kernel = harness.make(f"""@triton.jit
+def kernel(q_ptr, k_ptr, o_ptr):
+    start = tl.program_id(0) * {n}
+    at = {tile(n, d)}
+    q = tl.load(q_ptr + start * {d} + at)
+    acc = tl.zeros(({n}, {d}), tl.float32)
+    for i in range(0, start, {n}):
+        k = tl.load(k_ptr + i * {d} + at)
+        acc = tl.dot((tl.dot(q, k.T) / 32).to(tl.float16), k, acc)
+    for i in range(start, start + {n}, {n}):
+        k = tl.load(k_ptr + i * {d} + at)
+        p = tl.where(tl.arange(0, {n})[:, None] >= tl.arange(0, {n})[None, :], tl.dot(q, k.T) / 32, 0.0)
+        acc = tl.dot(p.to(tl.float16), k, acc)
+    tl.store(o_ptr + start * {d} + at, acc)
+""")
+    out = harness.empty(F32, (n * blocks, d))
+    kernel[(blocks,)](harness.to_tensor(q, F16), harness.to_tensor(k, F16), out, num_stages=num_stages, num_warps=4)
+    p = np.tril((q @ k.T) / 32).astype(np.float16).astype(np.float64)
+    np.testing.assert_allclose(out.numpy(), p @ k, rtol=1e-3, atol=1e-2)
+
+
 @pytest.mark.parametrize("num_stages", [1, 2, 3, 4])
 def test_9871_products_with_bounds_of_the_program(num_stages, target):
     """Each program has its own first and last step, some of them none; repeated launches agree."""

@@ -47,6 +47,7 @@
 #include "gpu/layouts/AccessWidth.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/Rings.h"
+#include "gpu/schedule/SingleRound.h"
 #include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -166,13 +167,30 @@ llvm::SmallVector<unsigned> flyingAccumulators(scf::ForOp loop) {
 /// attention needs about 90 besides, and more in this order than in the other.
 constexpr unsigned maxInFlight = 160;
 
+unsigned registersOf(Value value) {
+  return 1u << ngpu::layoutOf(value.getType()).getLayout().bits(Axis::Register);
+}
+
+/// Is the loop better as a branch? It has one iteration at most, so that there is none to copy
+/// ahead for, and its accumulators and the result of another product leave no registers for
+/// pointers and numbers of slots. Where there are enough registers, the copies of all loads of the
+/// iteration pay, which are issued before its first product.
+bool isBetterAsBranch(scf::ForOp loop) {
+  if (!runsOnceAtMost(loop) || !loop.getBody()->getOps<tile::DescLoadOp>().empty())
+    return false;
+  unsigned carried = 0, other = 0;
+  for (auto product : loop.getBody()->getOps<ngpu::WgmmaOp>())
+    if (staysInFlight(product))
+      carried += registersOf(product.getResult());
+    else
+      other = std::max(other, registersOf(product.getResult()));
+  return carried + other > maxInFlight;
+}
+
 /// The first product of an iteration, if it can be issued behind the products that the loop carries
 /// in flight and be waited for together with them: it ends within the iteration, and nothing before
 /// it touches their accumulators.
 ngpu::WgmmaOp productBehindOthers(scf::ForOp loop) {
-  auto registersOf = [](Value value) {
-    return 1u << ngpu::layoutOf(value.getType()).getLayout().bits(Axis::Register);
-  };
   llvm::SmallDenseSet<Value> accumulators;
   unsigned registers = 0;
   for (unsigned number : flyingAccumulators(loop)) {
@@ -828,6 +846,10 @@ unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
       options.machine.maxSharedBytes - std::min<uint64_t>(used, options.machine.maxSharedBytes);
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
   for (scf::ForOp loop : loops) {
+    if (isBetterAsBranch(loop)) {
+      makeBranch(loop);
+      continue;
+    }
     LoopPipeliner pipeliner(loop, options, analysis);
     bool goesAhead = pipeliner.plan(left);
     deepest = std::max(deepest, pipeliner.decision().stages);

@@ -12,8 +12,11 @@
 // (mbarriers) and need nothing. In the other direction they are accesses like all others: a copy
 // into a slot that others may still read needs a barrier before it.
 //
-// The matrix unit and the copy engine see shared memory through another proxy: before the barrier
-// that orders ordinary writes with their accesses every writing thread runs `fence_async`.
+// The matrix unit and the copy engine see shared memory through another proxy. Every thread runs
+// `fence_async` at the barrier that orders ordinary writes with their accesses: before it, as far
+// as one thread asks for the access of all. Products are issued by all threads, so that their fence
+// may stand behind the barrier, on the way from the writes to the product as well. It takes as long
+// as memory operations in flight, and before the barrier all warps would wait for the last one.
 //
 // Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and
 // the pass that made them has put barriers of the group and fences.
@@ -450,12 +453,15 @@ void Barriers::walk(Block &block, State &state) {
 void Barriers::write() {
   for (auto [op, decision] : decisions) {
     OpBuilder builder(op);
-    if (decision.fence)
+    bool isBehind = isa<ngpu::WgmmaOp>(op);
+    if (decision.fence && !isBehind)
       ngpu::FenceAsyncOp::create(builder, op->getLoc());
     if (decision.barrier == Barrier::Block)
       ngpu::BarrierOp::create(builder, op->getLoc(), nullptr, nullptr);
     else if (decision.barrier == Barrier::AllBlocks)
       ngpu::ClusterBarrierOp::create(builder, op->getLoc(), false, false);
+    if (decision.fence && isBehind)
+      ngpu::FenceAsyncOp::create(builder, op->getLoc());
   }
 }
 

@@ -1,5 +1,10 @@
 // RUN: nereid-opt --gpu-allocate-shared --gpu-insert-barriers %s | FileCheck %s
 
+#row = #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [1, 0], [2, 0], [4, 0], [8, 0]], warp = [[16, 0], [32, 0]], shape = [64, 16]>
+#column = #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [0, 32], [1, 0], [2, 0]], warp = [[4, 0], [8, 0]], shape = [16, 64]>
+#k = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]], shape = [64, 16]>
+#n = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0]], shape = [16, 64]>
+#acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 64]>
 #t = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], shape = [512]>
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64], [128], [256]], shape = [512]>
 !t = tensor<512xf32, #t>
@@ -189,6 +194,22 @@ func.func @other_proxy(%x: !t) attributes {tile.kernel} {
   ngpu.tma_store_wait 0
   ngpu.local_store %x, %a : !t, !b
   return
+}
+
+// Written by ordinary stores, read by products, which all threads issue: a fence behind the barrier, once for both operands.
+// CHECK-LABEL: func.func @products
+// CHECK:         local_alloc
+// CHECK-NEXT:    local_alloc
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.fence_async
+// CHECK-NEXT:    ngpu.wgmma
+// CHECK-NOT:     ngpu.fence_async
+// CHECK:         return
+func.func @products(%x: tensor<64x16xf16, #row>, %y: tensor<16x64xf16, #column>, %c: tensor<64x64xf32, #acc>) -> tensor<64x64xf32, #acc> attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : tensor<64x16xf16, #row> -> <64x16xf16, #k>
+  %b = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> <16x64xf16, #n>
+  %d = ngpu.wgmma %a, %b, %c : !ngpu.buffer<64x16xf16, #k>, <16x64xf16, #n> -> tensor<64x64xf32, #acc>
+  return %d : tensor<64x64xf32, #acc>
 }
 
 // A buffer whose parts belong to groups of warps takes over its bytes behind a barrier; its accesses are the groups' own affair.
