@@ -1,6 +1,6 @@
 """What threads cost and gain on the CPU, beside PyTorch: empty launches, kernels of 64k to 4M elements, each alone and after a pause.
 
-    python benchmarks/cpu/threads.py [--markdown]        about 40 s
+    python benchmarks/cpu/threads.py [--markdown] [--only add,softmax]        about 50 s
 
 Each row measures Nereid and PyTorch in alternating turns. A turn begins with a pause, in which the threads of the turn before stop spinning.
 "warm": back-to-back launches, of which the median and the smallest count. "cold": single launches after a pause of 2 ms, when all threads sleep;
@@ -64,6 +64,12 @@ def rows():
         block = nereid.next_power_of_2(dim)
         yield (f"softmax {count}x{dim}", lambda x=x, o=out, n=count, d=dim, b=block: seed.softmax_kernel[(n,)](o, x, d, d, d, BLOCK_SIZE=b),
                lambda x=x, o=other: torch.softmax(x, 1, out=o), lambda x=x, o=out: torch.allclose(o, torch.softmax(x, 1), atol=1e-6))
+    for count, dim in ((1823, 781), (4096, 1024)):
+        x, weight, bias = torch.randn(count, dim), torch.randn(dim), torch.randn(dim)
+        out = torch.empty_like(x)
+        block = nereid.next_power_of_2(dim)
+        yield (f"layer norm {count}x{dim}", lambda a=(x, out, weight, bias, dim, dim, 1e-5), n=count, b=block: seed.layer_norm_kernel[(n,)](*a, BLOCK_SIZE=b),
+               lambda a=(x, (dim,), weight, bias, 1e-5): torch.layer_norm(*a), lambda a=(x, (dim,), weight, bias, 1e-5), o=out: torch.allclose(o, torch.layer_norm(*a), atol=1e-5))
     weight = torch.randn(1000, 512)
     out, other = torch.empty_like(weight), torch.empty_like(weight)
     yield ("scaled table 1000x512", lambda: seed.embedding_lookup_kernel[(500,)](out, None, weight, 1000, 512, BLOCK_SIZE=1024),
@@ -141,6 +147,7 @@ def together(threads, launches=300):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--only", default="", help="cases that begin with one of these, with commas")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=0.06, help="of warm launches in a turn")
     options = parser.parse_args()
@@ -155,12 +162,14 @@ def main():
     wrong = False
     one = torch.empty(1)
     tiny = torch.empty(0)
-    for programs in (1, 16, 64, 1024):
+    for programs in (1, 16, 64, 1024) if not options.only else ():
         (m, s, c), (m2, s2, c2) = measure(lambda n=programs: empty_kernel[(n,)](one, BLOCK=1), lambda: torch.neg(tiny, out=tiny), options.turns, options.seconds / 2)
         print(show([f"empty, {programs} programs", "", text(m), text(s), text(c), text(m2), text(s2), text(c2), "", "", ""]), flush=True)
     ratios = []
     for cases in (adds(), rows()):
         for name, ours, theirs, check in cases:
+            if not name.startswith(tuple(options.only.split(","))):
+                continue
             ours()
             right = check()
             wrong |= not right
@@ -169,6 +178,8 @@ def main():
             print(show([name, "yes" if right else "NO", text(m), text(s), text(c), text(m2), text(s2), text(c2),
                         f"{m2 / m:.2f}x", f"{s2 / s:.2f}x", f"{c2 / c:.2f}x"]), flush=True)
     print(f"geometric mean of warm speeds {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x")
+    if options.only:
+        return 1 if wrong else 0
     print(f"idle: {idle_share() * 100:.2f} % of one CPU")
     for count in (1, 2, 4, 16):
         print(f"64k elements from {count} threads at once: {together(count):.1f} µs a launch")

@@ -234,6 +234,20 @@ def test_pads(size, pad, dtype, target):
         same(*both(lambda x: torch.nn.functional.pad(change(x), pad, value=1), lambda: filled(dtype, size, target) if dtype != torch.bool else filled(torch.uint8, size, target) > 50))
 
 
+@pytest.mark.parametrize("shape,pad,value", [((2, 3, 131, 17), (1, 2, 3, 0), -0.0), ((2, 3, 131, 17), (1, 2, 3, 0), 0.0), ((2, 2, 3, 10, 7), (1, 0, 2, 1, 1, 1), 1.5), ((3, 2100), (5, 0), float("nan")),
+                                             ((1, 1, 1), (1, 1, 1, 1), 1.5), ((40, ), (3, 4), 1.5)], ids=str)
+def test_pads_planes(shape, pad, value, target):
+    """Planes that several items of a program pad, with more than one tile of rows and more than one block of columns, dimensions before them, other orders in memory; every value, bit for bit."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).bfloat16().to(target)
+    orders = [x, x.transpose(0, -1).contiguous().transpose(0, -1), x[..., ::2], x[:1].expand(x.shape)]
+    if x.dim() in (4, 5):
+        orders.append(x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d))
+    for given in orders:
+        ours, native = both(lambda x: torch.nn.functional.pad(x, pad, value=value), lambda: given)
+        same(ours, native)
+        assert torch.equal(ours[0].view(torch.int16), native[0].view(torch.int16)) and ours[0].stride() == native[0].stride()
+
+
 def far(dtype, shape, strides, device):
     """A tensor whose elements are more than 2**31 apart. Its memory is never touched in between."""
     base = torch.empty(sum(stride * (size - 1) for stride, size in zip(strides, shape)) + 1, dtype=dtype, device=device)

@@ -153,6 +153,22 @@ def test_padding(name, layout, padding, target):
     compare_call(lambda g, x: getattr(aten, name + "2d_backward")(g, x, padding), gradient, x, only=name + "2d_backward")
 
 
+@pytest.mark.parametrize("name", ["reflection_pad", "replication_pad"])
+@pytest.mark.parametrize("shape", [(2, 3, 150, 20), (2, 3, 4, 18, 9), (3, 1300)], ids=str)
+def test_padding_of_planes(name, shape, target):
+    """More rows than an item has and more columns than a block, with and without a depth; channels that are neighbours, results and inputs of other strides."""
+    rank = max(1, len(shape) - 2)
+    operator, padding = getattr(aten, f"{name}{rank}d"), [2, 1, 1, 3, 1, 2][:2 * rank]
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).bfloat16().to(target)
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim(), torch.contiguous_format)
+    for given in (x, x.contiguous(memory_format=last), x.transpose(-1, -2).contiguous().transpose(-1, -2), x.expand(x.shape)[..., ::2], x[:1].expand(x.shape)):
+        compare_call(lambda x: operator(x, padding), given, only=f"{name}{rank}d", ulps=0, absolute=0)
+        wanted = operator(given, padding)
+        out = torch.empty(wanted.transpose(-1, -2).shape, dtype=x.dtype, device=target).transpose(-1, -2)
+        with nereid.ops.use(only=[f"{name}{rank}d"], routing=False):
+            assert torch.equal(operator(given, padding, out=out), wanted)
+
+
 def test_sums_of_many_copies(target, monkeypatch):
     """The kernel of GPUs: a corner with 4,096 copies is no sum of 4,096 terms one after the other, whose error would be four times as large."""
     monkeypatch.setattr(declared, "by_lines", lambda device: False)

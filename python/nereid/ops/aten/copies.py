@@ -7,7 +7,7 @@ from .._launch import launch
 from .._moves import bits, clear, cloned, fill, flipped, foreign, movable, move, number, with_same_strides
 from .._promotion import result_type
 from .._shapes import conflict
-from .._strided import cdiv, collapse, product, step_up, units
+from .._strided import cdiv, collapse, product, programs_wanted, step_up, units
 from ..kernels import moves as kernels
 from ._computed import Computed
 from ._outputs import ready
@@ -221,8 +221,40 @@ def _roll(values, outs):
     return result if shape is None else result.view(shape)
 
 
-#: Elements up to which CPUs pad in one pass.
-_ONE_PASS = 4096
+#: Rows of an item, of which programs of a CPU pad several.
+_ROWS = 64
+_NARROW = 2**31 - 2048
+
+
+def _pad_planes(result, x, value, inner):
+    """Pads on a CPU. result: dense; inner: (start in `result`, start in `x`, number of elements, at least 1) by dimension. False where the kernel does not take `x`."""
+    order = sorted(range(x.dim()), key=lambda d: -result.stride(d))
+    for d, (_, first, count) in enumerate(inner):
+        x = x.narrow(d, first, count)
+    # [size, size in `x`, stride of `x`, start], neighbours merged where the inner one is not padded.
+    dims = []
+    for d in order:
+        size, count, stride, start = result.shape[d], x.shape[d], x.stride(d), inner[d][0]
+        if dims and size == count and (dims[-1][2] == stride * size or dims[-1][0] == 1):
+            size, count, start = (number * size for number in (dims[-1][0], dims[-1][1], dims[-1][3]))
+            dims.pop()
+        dims.append((size, count, stride, start))
+    *outer, (rows, in_rows, row_stride, row_start), (width, count, stride, start) = [(1, 1, 0, 0), *dims]
+    if stride != 1 and count > 1 or width > _NARROW:
+        return False
+    if value == 0 and str(value) != "-0.0":
+        result, x, value = bits(result), bits(x), 0
+    elif not isinstance(value, float):
+        result, x = bits(result), bits(x)
+    outer = outer if len(dims) > 2 else []
+    items = product([size for size, *_ in outer]) * cdiv(in_rows, _ROWS)
+    share = cdiv(items, programs_wanted(x.device))
+    sizes, counts, strides, starts = zip(*outer) if outer else ((), (), (), ())
+    launch(kernels.padded_planes, cdiv(items, share), x.device, {
+        "out": result, "x": x, "value": value, "outer": sizes, "in_outer": counts, "in_strides": strides, "outer_starts": starts, "rows": rows, "in_rows": in_rows, "row_start": row_start,
+        "row_stride": row_stride, "width": width, "count": count, "start": start, "items": items, "part": _ROWS, "share": share
+    }, {"BR": 8, "BC": step_up(width, (16, 32, 64, 128, 256, 512, 1024))}, {"width": "i32", "count": "i32", "start": "i32"})
+    return True
 
 
 def _pad(values, outs):
@@ -255,11 +287,14 @@ def _pad(values, outs):
     result = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch._prims_common.suggest_memory_format(x))
     if not result.numel():
         return result
-    # The kernel divides for each element: on CPUs two passes over large tensors are faster.
-    if not result.is_contiguous() or x.element_size() > 8 or x.device.type == "cpu" and result.numel() > _ONE_PASS:
-        fill(result, value)
+    cpu = x.device.type == "cpu"
+    if cpu or not result.is_contiguous() or x.element_size() > 8:
         inner = [(max(start, 0), max(-start, 0), min(size - max(start, 0), old - max(-start, 0))) for start, size, old in zip(starts, shape, x.shape)]
-        if all(count > 0 for _, _, count in inner):
+        some = all(count > 0 for _, _, count in inner)
+        if cpu and some and x.dim() and x.element_size() <= 8 and _pad_planes(result, x, value, inner):
+            return result
+        fill(result, value)
+        if some:
             to, source = result, x
             for d, (at, first, count) in enumerate(inner):
                 to, source = to.narrow(d, at, count), source.narrow(d, first, count)

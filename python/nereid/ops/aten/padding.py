@@ -5,13 +5,16 @@ import torch
 from .._declare import Native, declare
 from .._launch import launch
 from .._moves import bits, foreign
-from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product, step_up
+from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product, programs_wanted, step_up
 from ..kernels import padding as kernels
 from ._planes import BLOCK, OF_ONE, OnPlanes, batched, by_lines, five, launch_by_element, outputs, padded, programs_of, unusable
 from ._resampling import resample
 
 KIND = "padding"
 _BLOCKS = (16, 32, 64, 128, 256)
+#: Rows of an item, of which programs of a CPU pad several.
+_ROWS = 64
+_NARROW = 2**30
 #: What ATen pads: complex numbers of 8 bytes, too, which are moved.
 MOVED = (*FLOATS, *INTEGERS, torch.complex64)
 
@@ -33,6 +36,33 @@ def _unusable(x, rank, others, dtypes):
     return found or (Native("sizes") if not all(x.shape[-rank:]) else None)
 
 
+def _in_rows(out, x):
+    """The dimensions of batches, those of rows last, where planes (channels, d, h) or (d, h, w) of `out` and `x` have neighbours in their rows, else None."""
+    rank = x.dim() - 2
+    for order in (range(rank + 2), (0, *range(2, rank + 2), 1)):
+        if all(tensor.stride(order[-1]) == 1 or tensor.shape[order[-1]] == 1 for tensor in (out, x)) and max(out.shape[order[-1]], x.shape[order[-1]]) < _NARROW:
+            return order
+    return None
+
+
+def _pad_planes(out, x, order, before, reflect):
+    """Launches `pad_planes`. order: the dimensions, rows last; before: the padding in front, of d, h and w."""
+    before = [None, None, *before[3 - (x.dim() - 2):]]
+    outer = [None] * (5 - x.dim()) + list(order[:-2])
+    row, column = order[-2:]
+
+    def of(numbers, absent):
+        return tuple([absent if d is None else numbers[d] for d in outer])
+
+    items = out.numel() // (out.shape[row] * out.shape[column]) * cdiv(out.shape[row], _ROWS)
+    share = cdiv(items, programs_wanted(x.device))
+    launch(kernels.pad_planes, cdiv(items, share), x.device, {
+        "out": out, "x": x, "outer": of(out.shape, 1), "in_outer": of(x.shape, 1), "out_strides": of(out.stride(), 0), "x_strides": of(x.stride(), 0), "outer_before": of(before, None),
+        "rows": out.shape[row], "in_rows": x.shape[row], "out_step": out.stride(row), "x_step": x.stride(row), "row_before": before[row] or 0, "width": out.shape[column],
+        "count": x.shape[column], "before": before[column] or 0, "items": items, "part": _ROWS, "share": share
+    }, {"REFLECT": reflect, "BR": 8 if x.shape[row] < 32 else 16, "BC": step_up(x.shape[column], (*_BLOCKS, 512, 1024))}, {"width": "i32", "count": "i32", "before": "i32"})
+
+
 def _pad(reflect, rank):
 
     def compute(values, outs):
@@ -51,11 +81,9 @@ def _pad(reflect, rank):
             "out": out, "x": planes, "in_sizes": five(planes.shape), "out_sizes": five(out.shape), "x_strides": five(planes.stride()), "out_strides": five(out.stride()),
             "before": padded(before)
         }
-        if by_lines(x.device) and (out.stride(-1) == 1 or out.stride(1) != 1):
-            items = product(out.shape[:-1])
-            programs, share = programs_of(items, x.device)
-            launch(kernels.pad_lines, programs, x.device, arguments | {"items": items, "share": share}, {
-                "REFLECT": reflect, "UNIT": out.stride(-1) == planes.stride(-1) == 1, "BLOCK": step_up(planes.shape[-1], (*_BLOCKS, 1024, 4096))})
+        order = _in_rows(out, planes) if by_lines(x.device) else None
+        if order is not None:
+            _pad_planes(out, planes, order, arguments["before"], reflect)
         else:
             launch_by_element(kernels.pad, out.numel(), x.device, arguments, {"REFLECT": reflect})
         return results[0]

@@ -2,6 +2,7 @@
 
 import nereid
 import nereid.language as tl
+from nereid.language import target_info
 from nereid.language.extra import libdevice
 
 from . import narrow
@@ -56,7 +57,9 @@ def silu_backward(grad, x, NARROW: tl.constexpr = False):
 
 @nereid.jit
 def gelu(x, NARROW: tl.constexpr = False):
-    if NARROW:
+    if NARROW == 8 and target_info.is_cpu():
+        return x * narrow.normal_below_bf16(x)
+    elif NARROW:
         return x * narrow.normal_below(x, narrow.density(x))
     else:
         return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))

@@ -63,6 +63,71 @@ def padded(out, x, value, sizes, in_sizes, in_strides, starts, rows, UNIT: tl.co
 
 
 @nereid.jit
+def fill_run(to, value, count, BLOCK: tl.constexpr):
+    """`count` neighbours from `to` on are `value`."""
+    for first in range(0, count, BLOCK):
+        lane = tl.arange(0, BLOCK)
+        tl.store(to + first + lane, tl.full([BLOCK], value, to.dtype.element_ty), mask=lane < count - first)
+
+
+@nereid.jit
+def padded_planes(out, x, value, outer, in_outer, in_strides, outer_starts, rows, in_rows, row_start, row_stride, width, count, start, items, part, share,
+                  BR: tl.constexpr, BC: tl.constexpr):
+    """As `padded`, for CPUs: planes (rows, width) of `out`, contiguous, from planes (in_rows, count) of `x`, whose last stride is 1.
+
+    A row of `x` is stored together with the values behind it, up to the place of the next one, so that a plane takes one pass, in the order of memory. outer, in_outer, in_strides, outer_starts: as
+    in `padded`, of the dimensions before. row_start, start: where the first row and column of `x` are. part: rows of an item; items: all of them, share: those of a program. in_rows, count > 0; width, count, start: of 32 bits.
+    Grid: items / share.
+    """
+    value = value.to(out.dtype.element_ty)
+    program = tl.program_id(0).to(tl.int64)
+    step = width.to(tl.int64)
+    size = rows * step
+    head = row_start * step + start
+    parts = tl.cdiv(in_rows, part)
+    lane = tl.arange(0, BC)
+    several = tl.arange(0, BR)
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        plane = item // parts
+        row = item % parts * part
+        end = tl.minimum(in_rows, row + part)
+        to = out + plane * size
+        source = x
+        there = plane >= 0
+        rest = plane
+        for k in tl.static_range(len(outer)):
+            d: tl.constexpr = len(outer) - 1 - k
+            place = (rest % outer[d] if d > 0 else rest) - outer_starts[d]
+            rest = rest // outer[d] if d > 0 else rest
+            there = there & (place >= 0) & (place < in_outer[d])
+            source += place * in_strides[d]
+        if there:
+            if row == 0:
+                fill_run(to, value, head, 64)
+            to += head + row * step
+            source += row * row_stride
+            # The last row of a plane has no next one.
+            whole = (tl.minimum(end, in_rows - 1) - row) // BR * BR
+            for _ in range(0, whole, BR):
+                for first in range(0, width, BC):
+                    moved = tl.load(source + first + several[:, None] * row_stride + lane[None, :], mask=(lane < count - first)[None, :], other=value)
+                    tl.store(to + first + several[:, None] * step + lane[None, :], moved, mask=(lane < width - first)[None, :])
+                source += BR * row_stride
+                to += BR * step
+            for one in range(row + whole, end):
+                stop = count if one == in_rows - 1 else width
+                for first in range(0, stop, BC):
+                    moved = tl.load(source + first + lane, mask=lane < count - first, other=value)
+                    tl.store(to + first + lane, moved, mask=lane < stop - first)
+                source += row_stride
+                to += step
+            if end == in_rows:
+                fill_run(to - step + count, value, size - head - (in_rows - 1) * step - count, 64)
+        elif row == 0:
+            fill_run(to, value, size, 256)
+
+
+@nereid.jit
 def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UPPER: tl.constexpr, UNIT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
     """Matrices with the elements above (below with UPPER) the diagonal set to 0.
 

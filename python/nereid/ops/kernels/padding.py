@@ -7,7 +7,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, located, next_line, numbers, offset, place_in
+from .planes import known, located, numbers, offset
 
 
 @nereid.jit
@@ -37,28 +37,50 @@ def pad(out, x, in_sizes, out_sizes, x_strides, out_strides, before, numel, REFL
 
 
 @nereid.jit
-def pad_lines(out, x, in_sizes, out_sizes, x_strides, out_strides, before, items, share, REFLECT: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr):
-    """`pad`, line by line: what is not padding is copied. items: lines of the result; share: those of a program. UNIT: the strides of w are 1. Grid: items / share."""
-    in_sizes, out_sizes, x_strides, out_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(out_strides, 0)
-    x_step = 1 if UNIT else x_strides[4]
-    out_step = 1 if UNIT else out_strides[4]
+def copy_rows(to, line, out_step, x_step, low, high, width, count, before, REFLECT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """BR rows with their padding. to, line: the first ones; out_step, x_step: from row to row; low, high: the part of `width` that is no padding."""
+    several, lane = tl.arange(0, BR), tl.arange(0, BC)
+    for first in range(low, high, BC):
+        mask = (lane < high - first)[None, :]
+        moved = tl.load(line + (first - before) + several[:, None] * x_step + lane[None, :], mask=mask, other=0)
+        tl.store(to + first + several[:, None] * out_step + lane[None, :], moved, mask=mask)
+    for place in range(0, low):
+        tl.store(to + place + several * out_step, tl.load(line + source(place, count, before, REFLECT) + several * x_step))
+    for place in range(high, width):
+        tl.store(to + place + several * out_step, tl.load(line + source(place, count, before, REFLECT) + several * x_step))
+
+
+@nereid.jit
+def pad_planes(out, x, outer, in_outer, out_strides, x_strides, outer_before, rows, in_rows, out_step, x_step, row_before, width, count, before, items, part, share,
+               REFLECT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """`pad`, for CPUs: planes (rows, width) from planes (in_rows, count), both with neighbours in their rows. Rows that are no padding are copied BR at a time.
+
+    outer, in_outer, out_strides, x_strides, outer_before: of the three dimensions before; items of `outer_before` are None where a dimension is not padded. out_step, x_step: from row to
+    row; row_before, before: the padding in front. width, count, before: of 32 bits. part: rows of an item; items: all of them, share: those of a program. Grid: items / share.
+    """
     program = tl.program_id(0).to(tl.int64)
-    low = tl.minimum(tl.maximum(before[2], 0), out_sizes[4])
-    high = tl.maximum(tl.minimum(before[2] + in_sizes[4], out_sizes[4]), low)
-    n, c, od, oh, _ = place_in(program * share, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
-    for _ in range(program * share, tl.minimum(items, program * share + share)):
-        d = source(od, in_sizes[2], before[0], REFLECT)
-        h = source(oh, in_sizes[3], before[1], REFLECT)
-        line = x + n * x_strides[0] + c * x_strides[1] + d * x_strides[2] + h * x_strides[3]
-        to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
-        for first in range(low, high, BLOCK):
-            ow = first + tl.arange(0, BLOCK)
-            tl.store(to + ow * out_step, tl.load(line + (ow - before[2]) * x_step, mask=ow < high, other=0), mask=ow < high)
-        for ow in range(0, low):
-            tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
-        for ow in range(high, out_sizes[4]):
-            tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
-        n, c, od, oh = next_line(n, c, od, oh, out_sizes)
+    low = tl.minimum(tl.maximum(before, 0), width)
+    high = tl.maximum(tl.minimum(before + count, width), low)
+    parts = tl.cdiv(rows, part)
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        row = item % parts * part
+        end = tl.minimum(rows, row + part)
+        rest = item // parts
+        to, line = out, x
+        for k in tl.static_range(3):
+            d: tl.constexpr = 2 - k
+            place = rest % outer[d] if d > 0 else rest
+            rest = rest // outer[d] if d > 0 else rest
+            to += place * out_strides[d]
+            line += source(place, in_outer[d], outer_before[d], REFLECT) * x_strides[d]
+        first = tl.minimum(tl.maximum(row_before, row), end)
+        whole = first + tl.maximum(tl.minimum(row_before + in_rows, end) - first, 0) // BR * BR
+        for r in range(row, first):
+            copy_rows(to + r * out_step, line + source(r, in_rows, row_before, REFLECT) * x_step, out_step, x_step, low, high, width, count, before, REFLECT, 1, BC)
+        for r in range(first, whole, BR):
+            copy_rows(to + r * out_step, line + (r - row_before) * x_step, out_step, x_step, low, high, width, count, before, REFLECT, BR, BC)
+        for r in range(whole, end):
+            copy_rows(to + r * out_step, line + source(r, in_rows, row_before, REFLECT) * x_step, out_step, x_step, low, high, width, count, before, REFLECT, 1, BC)
 
 
 @nereid.jit

@@ -8,7 +8,7 @@ All three take
   COMMON: the dtype that inputs are promoted to; None leaves all of them as they are,
   COMPUTE: the dtype that `fn` computes in: fp32 for 16-bit floats, else COMMON,
   RAW: a bit mask of inputs that `fn` gets in their own dtype (masks, conditions),
-  NARROW: whether `fn` is told that results are of 16 bits: it has a parameter of this name.
+  NARROW: whether `fn` is told that results are of 16 bits: it has a parameter of this name, which becomes 8 or 11, their precision.
 Numbers are fp64 or int64. A float result is rounded to COMMON, then converted to the dtype of its output by ATen's rules.
 """
 
@@ -64,7 +64,7 @@ def arguments(ins, loaded, scalars, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
 def called(fn: tl.constexpr, ins, loaded, scalars, COMMON: tl.constexpr, COMPUTE: tl.constexpr, RAW: tl.constexpr, NARROW: tl.constexpr):
     """The results of `fn`."""
     if NARROW:
-        return fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW), NARROW=True)
+        return fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW), NARROW=8 if COMMON == tl.bfloat16 else 11)
     else:
         return fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW))
 

@@ -36,6 +36,12 @@ template <Emitter f> Lane wide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return narrowed(l, f(l, in));
 }
 
+/// `narrow` where the machine has fused multiply-add, else `f` in f64.
+template <Emitter narrow, Emitter f>
+Lane narrowOrWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return l.features.fma ? narrow(l, operands) : wide<f>(l, operands);
+}
+
 /// An odd function that is its argument, to f32, below 2^-13.
 template <Emitter f> Lane wideOdd(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], tiny = l.abs(x) < 0x1p-13;
@@ -119,14 +125,14 @@ Lane inverseOfErf(const LaneBuilder &l, Lane w) {
 
 Lane erfinvF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // In f32 the rounding of the logarithm alone would take the error beyond 2 units.
-  Lane x = widened(l, operands[0]), w = 0.0 - logF64(l, {(1.0 - x) * (1.0 + x)});
+  Lane x = widened(l, operands[0]), w = 0.0 - shortLogF64(l, (1.0 - x) * (1.0 + x));
   Lane ends = l.copysign(l.constant(x, infinity), x);
   return roundToF32(l, l.select(l.abs(x) == 1.0, ends, x * inverseOfErf(l, w)));
 }
 
 /// The x with erfc(x) = y.
 Lane inverseOfErfc(const LaneBuilder &l, Lane y) {
-  Lane w = 0.0 - logF64(l, {y * (2.0 - y)});
+  Lane w = 0.0 - shortLogF64(l, y * (2.0 - y));
   Lane x = (1.0 - y) * inverseOfErf(l, w);
   x = l.select(y == 0.0, infinity, x);
   return l.select(y == 2.0, -infinity, x);
@@ -140,43 +146,75 @@ Lane normcdfinvWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 //===--- remainders ---===//
 
-/// fmod or, with `nearest`, remainder: exact. The quotient is rounded to an integer, and what is
-/// left computed without rounding, which is possible up to a quotient of `limit`. Beyond, under a
-/// branch that is taken when any lane needs it, the C library's function.
-Lane remainderOf(const LaneBuilder &l, Lane x, Lane y, bool nearest, double limit) {
-  constexpr double magic = 0x1p52;
-  Lane a = l.abs(x), b = l.abs(y), quotient = a / b, zero = l.constant(x, 0.0);
-  Lane whole = (quotient + magic) - magic;
+/// What is left of a >= 0 after multiples of b > 0 for fmod or, with `nearest`, remainder: exact
+/// where the quotient, rounded to an integer, times b is, plus or minus a, and `magic` rounds it.
+Lane reducedByMultiples(const LaneBuilder &l, Lane a, Lane b, Lane quotient, bool nearest,
+                        double magic) {
+  Lane whole = (quotient + magic) - magic, zero = l.constant(a, 0.0);
   if (!nearest)
     whole = whole - l.select(whole > quotient, 1.0, zero);
   Lane r = l.fma(zero - whole, b, a);
   // The quotient's own rounding may have moved it over an integer, or to half of one.
   r = nearest ? l.select(l.abs(r) > b - l.abs(r), r - l.copysign(b, r), r)
               : l.select(r < 0.0, r + b, r);
-  r = l.select((b == infinity) & (a < infinity), a, r);
-  Lane fast = l.asFloat(l.bits(r) ^ (l.bits(x) & std::numeric_limits<int64_t>::min()));
-  Lane isLarge = (quotient >= limit) & (b > 0.0) & (a < infinity);
-  llvm::StringRef name = nearest ? "remainder" : "fmod";
-  declareLibm(l, name, x.element(), 2);
+  return l.select((b == infinity) & (a < infinity), a, r);
+}
+
+Lane withSignFlipped(const LaneBuilder &l, Lane r, Lane x) {
+  int64_t sign = x.element().isF64() ? std::numeric_limits<int64_t>::min() : -0x80000000ll;
+  return l.asFloat(l.bits(r) ^ (l.bits(x) & sign));
+}
+
+/// `usual`, or where `rare` holds for any lane what `slow` computes for all.
+template <typename Slow> Lane orElse(const LaneBuilder &l, Lane usual, Lane rare, Slow slow) {
   auto choice = mlir::scf::IfOp::create(
-      l.builder, l.loc, anyLane(l, isLarge),
+      l.builder, l.loc, anyLane(l, rare),
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
         LaneBuilder in(inner, loc, l.features);
-        mlir::scf::YieldOp::create(inner, loc,
-                                   callLibm(in, name, {in(x.get()), in(y.get())}).get());
+        mlir::scf::YieldOp::create(inner, loc, slow(in).get());
       },
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
-        mlir::scf::YieldOp::create(inner, loc, fast.get());
+        mlir::scf::YieldOp::create(inner, loc, usual.get());
       });
   return l(choice.getResult(0));
 }
 
+const char *remainderName(bool nearest) {
+  return nearest ? "remainder" : "fmod";
+}
+
+/// fmod or remainder: exact. Beyond a quotient of `limit`, under a branch that is taken when any
+/// lane needs it, the C library's function, which is declared already.
+Lane remainderOf(const LaneBuilder &l, Lane x, Lane y, bool nearest, double limit) {
+  Lane a = l.abs(x), b = l.abs(y), quotient = a / b;
+  Lane fast = withSignFlipped(l, reducedByMultiples(l, a, b, quotient, nearest, 0x1p52), x);
+  Lane isLarge = (quotient >= limit) & (b > 0.0) & (a < infinity);
+  return orElse(l, fast, isLarge, [&](const LaneBuilder &in) {
+    return callLibm(in, remainderName(nearest), {in(x.get()), in(y.get())});
+  });
+}
+
 template <bool nearest> Lane remainderF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0], y = operands[1];
+  declareLibm(l, remainderName(nearest), l.builder.getF64Type(), 2);
   // Products of 24 and 29 bits are exact in f64.
-  return roundToF32(
-      l, remainderOf(l, widened(l, operands[0]), widened(l, operands[1]), nearest, 0x1p29));
+  auto inF64 = [&](const LaneBuilder &in) {
+    return roundToF32(
+        in, remainderOf(in, widened(in, in(x.get())), widened(in, in(y.get())), nearest, 0x1p29));
+  };
+  if (!l.features.fma)
+    return inF64(l);
+  // Quotients are right to a quarter up to 2^22: what is left is less than b, a multiple of its
+  // last bit, and normal if b is no less than 2^-100.
+  Lane a = l.abs(x), b = l.abs(y), quotient = a / b;
+  using mlir::arith::CmpFPredicate;
+  Lane isRare = l.compare(CmpFPredicate::UGE, quotient, l.constant(a, 0x1p22)) |
+                l.compare(CmpFPredicate::ULT, b, l.constant(b, 0x1p-100));
+  Lane fast = withSignFlipped(l, reducedByMultiples(l, a, b, quotient, nearest, 0x1p23), x);
+  return orElse(l, fast, isRare, inF64);
 }
 template <bool nearest> Lane remainderF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  declareLibm(l, remainderName(nearest), operands[0].element(), 2);
   return remainderOf(l, operands[0], operands[1], nearest, 0x1p51);
 }
 
@@ -224,11 +262,11 @@ constexpr Row rows[] = {
     {"__nv_atan2", atan2F64},
     {"__nv_atanhf", atanhF32},
     {"__nv_atanh", atanhF64},
-    {"__nv_cbrtf", wide<cbrtF64>},
+    {"__nv_cbrtf", narrowOrWide<cbrtF32, cbrtF64>},
     {"__nv_cbrt", cbrtF64},
     {"__nv_coshf", coshF32},
     {"__nv_cosh", coshF64},
-    {"__nv_cospif", wide<cospiF64>},
+    {"__nv_cospif", narrowOrWide<cospiF32, cospiF64>},
     {"__nv_cospi", cospiF64},
     {"__nv_erfcf", erfcF32},
     {"__nv_erfc", erfcF64},
@@ -260,7 +298,7 @@ constexpr Row rows[] = {
     {"__nv_normcdfinvf", wide<normcdfinvWide>},
     {"__nv_normcdfinv", normcdfinvF64},
     {"__nv_powif", powiF32},
-    {"__nv_rcbrtf", wide<rcbrtF64>},
+    {"__nv_rcbrtf", narrowOrWide<rcbrtF32, rcbrtF64>},
     {"__nv_rcbrt", rcbrtF64},
     {"__nv_remainderf", remainderF32<true>},
     {"__nv_remainder", remainderF64<true>, true},
@@ -271,7 +309,7 @@ constexpr Row rows[] = {
     {"__nv_scalbnf", scaledByPower},
     {"__nv_sinhf", sinhF32},
     {"__nv_sinh", sinhF64},
-    {"__nv_sinpif", wide<sinpiF64>},
+    {"__nv_sinpif", narrowOrWide<sinpiF32, sinpiF64>},
     {"__nv_sinpi", sinpiF64},
     {"__nv_tanf", tanF32},
     {"__nv_tan", tanF64, true},

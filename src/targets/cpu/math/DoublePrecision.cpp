@@ -167,6 +167,15 @@ Lane quarterExpF64(const LaneBuilder &l, Lane x, double less) {
   return l.fma(power, rest, power - less);
 }
 
+Lane shortLogF64(const LaneBuilder &l, Lane x) {
+  auto [exponent, f] = splitNumber(l, x);
+  Lane narrow = l.convert<mlir::arith::TruncFOp>(f, l.builder.getF32Type());
+  Lane p = l.polynomial(narrow, coefficients::logF32);
+  Lane factor = l.fma(f, l.convert<mlir::arith::ExtFOp>(p, f.element()), -0.5);
+  Lane y = l.fma(exponent, ln2High + ln2Low, l.fma(f * f, factor, f));
+  return l.select(x >= 0.0, y, l.constant(y, std::nan("")));
+}
+
 Lane logF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   auto [exponent, f, half, rest] = splitLog(l, operands[0]);
   Lane y = exponent * ln2High - ((half - l.fma(exponent, ln2Low, rest)) - f);

@@ -38,13 +38,22 @@ Lane log10F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane exp10F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane erfcF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane normcdfF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// With fused multiply-add only.
+Lane cbrtF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane rcbrtF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 // SinCosF32.cpp
 Lane sinF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane cosF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane tanF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// With fused multiply-add only.
+Lane sinpiF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane cospiF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 // DoublePrecision.cpp
 Lane expF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane exp2F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// The logarithm of f64 lanes to an absolute error of 2^-27, with a polynomial in f32; NaN for
+// negative ones, of 0 any number.
+Lane shortLogF64(const LaneBuilder &l, Lane x);
 Lane logF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane log2F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane sinF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);

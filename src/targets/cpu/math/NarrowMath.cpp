@@ -171,4 +171,58 @@ Lane normcdfF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return l.select(x > 0.0, 1.0 - y, y);
 }
 
+/// The absolute value of an argument of a root, and whether it has been multiplied with 2^126:
+/// below 2^-60, where terms would be subnormal.
+struct RootArgument {
+  Lane a, special, isSmall;
+};
+static RootArgument rootArgument(const LaneBuilder &l, Lane x) {
+  Lane a = l.abs(x), one = l.constant(x, 1.0), isSmall = a < 0x1p-60;
+  Lane special =
+      (a == 0.0) | l.compare(mlir::arith::CmpFPredicate::UEQ, a, l.constant(a, infinity));
+  // m * 2^-149 becomes 1 + m * 2^-23 by its bits.
+  Lane fromSubnormal = l.asFloat(l.bits(a) | 0x3f800000) - 1.0;
+  Lane scaled = l.select(a < 0x1p-126, fromSubnormal, l.asFloat(l.bits(a) + (int64_t(126) << 23)));
+  return {l.select(special, one, l.select(isSmall, scaled, a)), special, isSmall};
+}
+
+/// The inverse cube root of positive normal lanes, to some 2^-22: a third of the bits, subtracted
+/// from those of a power of two, is one to 3.5 %, and with e = 1 - a y^3 the series of
+/// (1 - e)^(-1/3) makes it better.
+static Lane roughInverseCubeRoot(const LaneBuilder &l, Lane a) {
+  mlir::Type f32 = a.element(), i32 = l.builder.getI32Type();
+  Lane bits = l.convert<mlir::arith::SIToFPOp>(l.bits(a), f32);
+  Lane first = l.fma(bits, -1.0 / 3, double(0x54a20000));
+  Lane y = l.asFloat(l.convert<mlir::arith::FPToSIOp>(first, i32));
+  Lane e = l.fma(0.0 - a * y, y * y, 1.0);
+  Lane series = l.fma(e, l.fma(e, 14.0 / 81, 2.0 / 9), 1.0 / 3);
+  y = l.fma(y * e, series, y);
+  e = l.fma(0.0 - a * y, y * y, 1.0);
+  return l.fma(y * e, 1.0 / 3, y);
+}
+
+Lane cbrtF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  auto [a, special, isSmall] = rootArgument(l, operands[0]);
+  Lane y = roughInverseCubeRoot(l, a), inverseSquare = y * y, root = a * inverseSquare;
+  // A step of Newton's method with a cube that is not rounded.
+  Lane square = root * root, lost = l.fma(root, root, 0.0 - square);
+  Lane excess = l.fma(lost, root, l.fma(square, root, 0.0 - a));
+  root = l.fma(excess * inverseSquare, -1.0 / 3, root);
+  root = root * l.select(isSmall, 0x1p-42, l.constant(root, 1.0));
+  return l.select(special, operands[0], l.copysign(root, operands[0]));
+}
+
+Lane rcbrtF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  auto [a, special, isSmall] = rootArgument(l, operands[0]);
+  Lane y = roughInverseCubeRoot(l, a);
+  // e = 1 - a y^3 of products in two parts.
+  Lane left = a * y, leftLow = l.fma(a, y, 0.0 - left);
+  Lane right = y * y, rightLow = l.fma(y, y, 0.0 - right);
+  Lane e = l.fma(0.0 - left, right, 1.0) - l.fma(left, rightLow, leftLow * right);
+  y = l.fma(y * e, 1.0 / 3, y);
+  y = y * l.select(isSmall, 0x1p42, l.constant(y, 1.0));
+  // Of 0 infinity, of infinity 0, each with the argument's sign.
+  return l.select(special, 1.0 / operands[0], l.copysign(y, operands[0]));
+}
+
 } // namespace nereid::cpu

@@ -1,4 +1,4 @@
-// sin and cos in f32.
+// sin, cos, tan, and sin and cos of pi times the argument in f32.
 //
 // x = k pi/2 + r + e with r rounded and e the rounding error, then a polynomial in r corrected by
 // e. Up to 2^16 by subtracting k times pi/2 in three parts (Cody and Waite); beyond, under a branch
@@ -113,8 +113,9 @@ struct Both {
   Lane quadrant; // how many quarters the argument was turned back for these
 };
 
-Both sinCos(const LaneBuilder &l, Lane x) {
-  auto [r, e, quadrant] = reduce(l, x);
+// Of r + e, at most pi/4, e small.
+Both sinCosReduced(const LaneBuilder &l, Reduced x) {
+  auto [r, e, quadrant] = x;
   Lane z = r * r;
   Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF32), e);
   // 1 - z/2 rounded, and what the rounding lost.
@@ -123,13 +124,44 @@ Both sinCos(const LaneBuilder &l, Lane x) {
   return {sine, cosine, quadrant};
 }
 
+Both sinCos(const LaneBuilder &l, Lane x) {
+  return sinCosReduced(l, reduce(l, x));
+}
+
+Lane chosen(const LaneBuilder &l, const Both &both) {
+  Lane y = l.select((both.quadrant & 1) == 1, both.cosine, both.sine);
+  return l.asFloat(l.bits(y) ^ ((both.quadrant & 2) << 30));
+}
+
 // sin(x + turns * pi/2).
 Lane sinShifted(const LaneBuilder &l, Lane x, int turns) {
-  auto [sine, cosine, quadrant] = sinCos(l, x);
+  Both both = sinCos(l, x);
   if (turns)
-    quadrant = quadrant + turns;
-  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
-  return l.asFloat(l.bits(y) ^ ((quadrant & 2) << 30));
+    both.quadrant = both.quadrant + turns;
+  return chosen(l, both);
+}
+
+// sin(pi (x + turns / 2)); with FMA only.
+Lane sinPi(const LaneBuilder &l, Lane x, int turns) {
+  constexpr double pi = 0x1.921fb6p1, piLow = -0x1.777a5cp-24;
+  Lane a = l.abs(x), zero = l.constant(x, 0.0), tiny = a < 0x1p-14;
+  // Beyond 2^24 all are even integers.
+  Lane inRange = l.select(tiny, 0.0, l.select(a < 0x1p24, x, zero));
+  // x modulo 2: first to the nearest even number, which is exact.
+  Lane rounded = l(mlir::math::RoundEvenOp::create(l.builder, l.loc, (inRange * 0.5).get()));
+  Lane turn = inRange - (rounded + rounded);
+  Lane t = (turn + turn) + magic, rest = turn - (t - magic) * 0.5;
+  Lane r = rest * pi, e = l.fma(rest, piLow, l.fma(rest, pi, 0.0 - r));
+  Lane y = chosen(l, sinCosReduced(l, {r, e, l.bits(t) + turns}));
+  if (turns)
+    y = l.select(y == 0.0, zero, y);
+  else
+    // The zeros at even integers have the argument's sign, all others are positive.
+    y = l.select(y == 0.0, l.select(turn == 0.0, l.copysign(zero, x), zero), y);
+  // The sine of tiny ones is pi times the argument.
+  if (!turns)
+    y = l.select(tiny, l.copysign(l.fma(x, pi, x * piLow), x), y);
+  return l.select(a < std::numeric_limits<double>::infinity(), y, l.constant(x, std::nan("")));
 }
 
 } // namespace
@@ -143,6 +175,13 @@ Lane sinF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
 Lane cosF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // The fourth power of a smaller argument would be subnormal.
   return sinShifted(l, l.abs(operands[0]) + 0x1p-30, 1);
+}
+
+Lane sinpiF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return sinPi(l, operands[0], 0);
+}
+Lane cospiF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return sinPi(l, operands[0], 1);
 }
 
 Lane tanF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
