@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 
@@ -15,9 +16,24 @@ namespace {
 
 /// The number of operands with tangents of a linear scan.
 constexpr llvm::StringLiteral linearAttribute = "tile.linear";
+/// Which elements of its matrix are operands, row by row; all others are zero.
+constexpr llvm::StringLiteral elementsAttribute = "tile.matrix_elements";
 
 /// A square matrix of blocks, row by row; null for zeros.
 using Matrix = SmallVector<Value>;
+
+/// The elements of a product of any number of such matrices that need not be zero.
+llvm::BitVector elementsOfProducts(const Matrix &matrix, size_t count) {
+  llvm::BitVector elements(matrix.size());
+  for (auto [i, each] : llvm::enumerate(matrix))
+    elements[i] = bool(each);
+  for (size_t i = 0; i < count; ++i) // in between
+    for (size_t row = 0; row < count; ++row)
+      for (size_t column = 0; column < count; ++column)
+        if (elements[row * count + i] && elements[i * count + column])
+          elements.set(row * count + column);
+  return elements;
+}
 
 /// Blocks of one shape, combined along one axis.
 class Combination {
@@ -53,14 +69,22 @@ public:
     size_t count = summands.size();
     Type element = tile::elementOf(summands[0].getType());
     Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
+    const llvm::BitVector elements = elementsOfProducts(matrix, count);
     SmallVector<Value> operands;
-    for (Value each : matrix)
-      operands.push_back(convertTo(builder, orZero(each, element), wide));
+    SmallVector<int32_t> numbers;
+    llvm::DenseMap<size_t, size_t> operandOf;
+    for (unsigned i : elements.set_bits()) {
+      operandOf[i] = operands.size();
+      numbers.push_back(int32_t(i));
+      operands.push_back(convertTo(builder, orZero(matrix[i], element), wide));
+    }
+    const size_t first = operands.size();
     for (Value each : summands)
       operands.push_back(convertTo(builder, each, wide));
     SmallVector<Type> types(operands.size(), blockOf(wide));
     auto scan = tile::ScanOp::create(builder, loc, types, operands, axis, isReversed);
     scan->setAttr(linearAttribute, builder.getI32IntegerAttr(int32_t(count)));
+    scan->setAttr(elementsAttribute, builder.getDenseI32ArrayAttr(numbers));
     {
       OpBuilder::InsertionGuard guard(builder);
       Block *body =
@@ -68,25 +92,26 @@ public:
                               SmallVector<Location>(2 * operands.size(), loc));
       auto left = [&](size_t i) { return body->getArgument(i); };
       auto right = [&](size_t i) { return body->getArgument(operands.size() + i); };
-      auto add = [&](Value a, Value b) -> Value {
-        return a ? arith::AddFOp::create(builder, loc, a, b).getResult() : b;
-      };
-      auto multiply = [&](Value a, Value b) -> Value {
-        return arith::MulFOp::create(builder, loc, a, b);
+      /// The sum and a product with element (row, column) of the right matrix.
+      auto addProduct = [&](Value sum, size_t place, Value factor) -> Value {
+        Value product = arith::MulFOp::create(builder, loc, right(operandOf.lookup(place)), factor);
+        return sum ? arith::AddFOp::create(builder, loc, sum, product).getResult() : product;
       };
       SmallVector<Value> given;
-      for (size_t row = 0; row < count; ++row)
-        for (size_t column = 0; column < count; ++column) {
-          Value sum;
-          for (size_t i = 0; i < count; ++i)
-            sum = add(sum, multiply(right(row * count + i), left(i * count + column)));
-          given.push_back(sum);
-        }
-      size_t first = count * count;
+      for (unsigned place : elements.set_bits()) {
+        size_t row = place / count, column = place % count;
+        Value sum;
+        for (size_t i = 0; i < count; ++i)
+          if (elements[row * count + i] && elements[i * count + column])
+            sum = addProduct(sum, row * count + i, left(operandOf.lookup(i * count + column)));
+        // An element that only one factor has.
+        given.push_back(sum ? sum : zeroOf(builder, loc, wide));
+      }
       for (size_t row = 0; row < count; ++row) {
         Value sum = right(first + row);
         for (size_t i = 0; i < count; ++i)
-          sum = add(sum, multiply(right(row * count + i), left(first + i)));
+          if (elements[row * count + i])
+            sum = addProduct(sum, row * count + i, left(first + i));
         given.push_back(sum);
       }
       tile::YieldOp::create(builder, loc, given);
@@ -300,11 +325,12 @@ SmallVector<Value> transposedLinearScan(OpBuilder &builder, tile::ScanOp scan,
   Combination backwards(builder, loc, type, scan.getAxis(), !scan.getReverse());
   Value isFirst = backwards.isFirst(), zero = zeroOf(builder, loc, type);
   Matrix matrix(count * count);
-  for (size_t row = 0; row < count; ++row)
-    for (size_t column = 0; column < count; ++column) {
-      Value next = backwards.neighbour(here(scan.getSrcs()[column * count + row]), true);
-      matrix[row * count + column] = arith::SelectOp::create(builder, loc, isFirst, zero, next);
-    }
+  auto elements = scan->getAttrOfType<DenseI32ArrayAttr>(elementsAttribute);
+  for (auto [operand, place] : llvm::zip(scan.getSrcs(), elements.asArrayRef())) {
+    Value next = backwards.neighbour(here(operand), true);
+    matrix[place % count * count + place / count] =
+        arith::SelectOp::create(builder, loc, isFirst, zero, next);
+  }
   return backwards.linearScan(matrix, adjoints);
 }
 

@@ -194,9 +194,9 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   kernel->removeAttr("tile.outputs");
   kernel->removeAttr("tile.programs");
   if (!derivativesOf(kernel))
-    kernel->removeAttr(knownConditionsAttribute);
-  if (!derivativesOf(kernel))
-    kernel->removeAttr(severalAttribute);
+    for (StringRef name : {StringRef(knownConditionsAttribute), StringRef(severalAttribute),
+                           StringRef(compactAttribute)})
+      kernel->removeAttr(name);
   return std::nullopt;
 }
 

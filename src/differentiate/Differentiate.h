@@ -52,6 +52,10 @@
 // differentiation, as the option `gradient_conditions` has it: the kernel then has only the
 // alternatives that are taken. Without it, it has all.
 //
+// With the kernel's attribute `tile.compact` the kernel has less code, which compiles faster: the
+// two loops that compute the states of a recurrence again share one copy of its body
+// (TransposeLoops.cpp). Launches on CPUs ask for it.
+//
 // Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
 // word is refused.
 #pragma once
@@ -103,6 +107,9 @@ std::vector<uint8_t> gradientFacts(mlir::func::FuncOp kernel);
 /// Says before differentiation which conditions of schedules hold: the value of the option
 /// `gradient_conditions`. False where it is malformed.
 bool setKnownConditions(mlir::func::FuncOp kernel, llvm::StringRef text);
+
+/// Asks for less code, before differentiation.
+inline constexpr llvm::StringLiteral compactAttribute = "tile.compact";
 
 /// Of a gradient kernel, the conditions of its schedules. Removes the attribute
 /// `tile.gradient_conditions`.

@@ -188,7 +188,7 @@ void Transposer::findSchedules(Block &body) {
     if (each.isPartner || (each.why.empty() && !each.count))
       continue;
     scf::IfOp branch;
-    if (each.why.empty() && findPartners(each, candidates))
+    if (each.why.empty() && findPartners(each, candidates, body))
       branch = writePlanned(each, body);
     if (!branch && !refusal && each.count) {
       for (Schedule *partner : each.partners)
@@ -231,23 +231,57 @@ bool Transposer::readsLoops(const Schedule &each) const {
   });
 }
 
-bool Transposer::findPartners(Schedule &each, std::vector<Schedule> &candidates) {
+/// Whether the addresses leave out the same remainders. The masks of one must not miss those of
+/// the other.
+static bool wrapAlike(const Ownership &a, const Ownership &b) {
+  auto has = [](const Ownership &owner, const Wrap &wrap) {
+    return llvm::any_of(owner.wraps, [&](const Wrap &own) { return own.op == wrap.op; });
+  };
+  return llvm::all_of(a.wraps, [&](const Wrap &wrap) { return has(b, wrap); }) &&
+         llvm::all_of(b.wraps, [&](const Wrap &wrap) { return has(a, wrap); });
+}
+
+bool Transposer::canBeWritten(Schedule &each, Block &body) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto branch =
+      scf::IfOp::create(builder, each.load.getLoc(), each.holds, /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  bool isWritten = writeSchedule(each, body, each.count);
+  forget(branch);
+  branch.erase();
+  each.why.clear();
+  return isWritten;
+}
+
+bool Transposer::findPartners(Schedule &each, std::vector<Schedule> &candidates, Block &body) {
   auto sumOf = [](const Schedule &one) {
     auto block = dyn_cast<RankedTensorType>(tile::LoadOp(one.load).getType());
     return block ? block.getNumElements() : 1;
   };
   auto sameLoop = [](tile::LoadOp a, tile::LoadOp b) { return a->getBlock() == b->getBlock(); };
   int64_t elements = sumOf(each);
-  if (!readsLoops(each))
+  // What other loops compute, all need. Else those that need nothing of them go together.
+  const bool readLoops = readsLoops(each);
+  if (!readLoops && !kernel->hasAttr(compactAttribute))
     return false;
+  std::optional<bool> isDirect;
+  if (readLoops)
+    isDirect = true;
   for (Schedule &other : llvm::make_range(candidates.begin(), candidates.end())) {
     bool isLater = &other > &each;
     if (!isLater || other.isPartner || !other.why.empty() || !other.count ||
         other.isByBlocks != each.isByBlocks || other.step != each.step ||
         other.varying != each.varying || other.loops != each.loops || other.owned != each.owned ||
         other.owner.shared != each.owner.shared || other.all.size() != each.all.size() ||
-        !llvm::equal(each.all, other.all, sameLoop) || !sameLoop(each.load, other.load) ||
-        !isComputedAlike(each.count, other.count) || elements + sumOf(other) > mostSummedTogether)
+        !wrapAlike(each.owner, other.owner) || !llvm::equal(each.all, other.all, sameLoop) ||
+        !sameLoop(each.load, other.load) || !isComputedAlike(each.count, other.count) ||
+        elements + sumOf(other) > mostSummedTogether)
+      continue;
+    if (!isDirect)
+      isDirect = canBeWritten(each, body);
+    if (!*isDirect || refusal)
+      return false;
+    if (!readLoops && !canBeWritten(other, body))
       continue;
     elements += sumOf(other);
     other.isPartner = true;
@@ -276,7 +310,8 @@ scf::IfOp Transposer::writePlanned(Schedule &each, Block &body) {
     each.why = computedInLoop;
   else
     branch = writeAlternatives(each, body, holds);
-  if (!branch && each.why == computedInLoop && maySave(each)) {
+  bool isTogether = !each.partners.empty() && !readsLoops(each);
+  if (!branch && each.why == computedInLoop && !isTogether && maySave(each)) {
     each.why.clear();
     for (Schedule *one : each.written())
       one->isSaved = true;

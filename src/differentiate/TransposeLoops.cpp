@@ -9,8 +9,9 @@
 // States are computed again, without memory: the rounds are cut into segments of about sqrt(T). For
 // each segment, last first, the loop runs from its beginning to the segment's, which gives the
 // state there; for each round of the segment it runs from there. That costs about T * sqrt(T)
-// rounds of the part of the loop that the states depend on. A short loop whose number of rounds is
-// known is written out instead, and its states are values.
+// rounds of the part of the loop that the states depend on. Both runs have one copy of the code
+// where the attribute `tile.compact` asks for it. A short loop whose number of rounds is known is
+// written out instead, and its states are values.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "differentiate/Marks.h"
@@ -49,6 +50,10 @@ namespace {
 constexpr int64_t mostWrittenOut = 16;
 /// and while its states take no more bytes than this together.
 constexpr int64_t mostStateBytes = 64 * 1024;
+
+/// A body with fewer operations is written twice rather than shared: what sharing takes, selections
+/// in every round, is then more than a few hundredths of the loop.
+constexpr unsigned fewOperations = 48;
 
 /// Integers of one type.
 struct Integers {
@@ -365,16 +370,81 @@ SmallVector<Value> Transposer::runRounds(const Rounds &rounds, Block &round,
         builder, loc, root, arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(1)));
     size = toInteger(builder, loc, root, integers.type);
   }
+  unsigned operations = 0;
+  loop.getBody()->walk([&](Operation *op) {
+    operations +=
+        !llvm::any_of(op->getResults(), [&](Value each) { return linear.contains(each); });
+  });
+  const bool isShared = kernel->hasAttr(compactAttribute) && operations >= fewOperations;
   Value segments = integers.divideUp(rounds.count, size);
   return loopOver(builder, loc, zero, segments, carried, [&](Value turn, ValueRange after) {
     Value begin = integers.multiply(mirrored(segments, turn), size);
     Value length = integers.smaller(size, integers.subtract(rounds.count, begin));
-    SmallVector<Value> there = replay(rounds, first, zero, begin, needed);
-    return loopOver(builder, loc, zero, length, after, [&](Value number, ValueRange after) {
-      Value at = integers.add(begin, mirrored(length, number));
-      return write(at, replay(rounds, there, begin, at, needed), after);
-    });
+    auto placeOf = [&](Value number) { return integers.add(begin, mirrored(length, number)); };
+    if (!isShared) {
+      SmallVector<Value> there = replay(rounds, first, zero, begin, needed);
+      return loopOver(builder, loc, zero, length, after, [&](Value number, ValueRange after) {
+        Value at = placeOf(number);
+        return write(at, replay(rounds, there, begin, at, needed), after);
+      });
+    }
+    SmallVector<Value> known(first); // the states at the beginning of the segment
+    llvm::erase(known, Value());
+    size_t states = known.size();
+    known.append(after.begin(), after.end());
+    return llvm::to_vector(llvm::drop_begin(
+        loopOver(builder, loc, zero, length, known,
+                 [&](Value number, ValueRange carried) {
+                   Value at = placeOf(number);
+                   auto [there, here] = replayBoth(rounds, first, carried.take_front(states),
+                                                   number, begin, at, needed);
+                   llvm::append_range(there, write(at, here, carried.drop_front(states)));
+                   return there;
+                 }),
+        states));
   });
+}
+
+/// The states at the beginning of a segment and those in its round `at`, of whose code there is one
+/// copy: a loop of two turns. In the segment's first round the first turn runs from the loop's
+/// beginning; in others `there` is known.
+std::pair<SmallVector<Value>, SmallVector<Value>>
+Transposer::replayBoth(const Rounds &rounds, ArrayRef<Value> first, ValueRange there, Value number,
+                       Value begin, Value at, const llvm::BitVector &needed) {
+  Location loc = scf::ForOp(rounds.loop).getLoc();
+  Integers integers{builder, loc, number.getType()};
+  Value zero = integers.number(0), one = integers.number(1);
+  auto isZero = [&](Value value) -> Value {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, value, zero);
+  };
+  auto select = [&](Value condition, Value yes, Value no) -> Value {
+    return arith::SelectOp::create(builder, loc, spread(builder, loc, condition, yes.getType()),
+                                   yes, no);
+  };
+  Value isNew = isZero(number);
+  SmallVector<Value> carried;
+  for (auto [i, known] : llvm::zip(needed.set_bits(), there))
+    carried.push_back(select(isNew, first[i], known));
+  carried.append(there.begin(), there.end());
+  SmallVector<Value> found =
+      loopOver(builder, loc, select(isNew, zero, one), integers.number(2), carried,
+               [&](Value turn, ValueRange carried) {
+                 Value isFirst = isZero(turn);
+                 SmallVector<Value> states(first.size());
+                 for (auto [i, state] : llvm::zip(needed.set_bits(), carried))
+                   states[i] = state;
+                 SmallVector<Value> next = replay(rounds, states, select(isFirst, zero, begin),
+                                                  select(isFirst, begin, at), needed);
+                 llvm::erase(next, Value());
+                 size_t count = next.size();
+                 for (size_t k = 0; k < count; ++k)
+                   next.push_back(select(isFirst, next[k], carried[count + k]));
+                 return next;
+               });
+  SmallVector<Value> here(first.size());
+  for (auto [i, state] : llvm::zip(needed.set_bits(), found))
+    here[i] = state;
+  return {llvm::to_vector(llvm::drop_begin(found, there.size())), here};
 }
 
 /// Which of the tangents that a loop carries get adjoints: those that reach a result with one, or

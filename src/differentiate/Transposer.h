@@ -179,6 +179,9 @@ private:
   llvm::SmallVector<mlir::Value> replay(const Rounds &rounds, mlir::ValueRange states,
                                         mlir::Value from, mlir::Value to,
                                         const llvm::BitVector &needed);
+  std::pair<llvm::SmallVector<mlir::Value>, llvm::SmallVector<mlir::Value>>
+  replayBoth(const Rounds &rounds, llvm::ArrayRef<mlir::Value> first, mlir::ValueRange there,
+             mlir::Value number, mlir::Value begin, mlir::Value at, const llvm::BitVector &needed);
   /// The states after a round.
   llvm::SmallVector<mlir::Value> nextStates(const Rounds &rounds, mlir::ValueRange states,
                                             mlir::Value number, const llvm::BitVector &needed);
@@ -252,7 +255,10 @@ private:
   /// The same with partners where that can be written, by the adjoints that are needed.
   mlir::scf::IfOp writePlanned(Schedule &schedule, mlir::Block &body);
   /// Finds partners of a schedule among the later ones; whether there are any.
-  bool findPartners(Schedule &schedule, std::vector<Schedule> &candidates);
+  bool findPartners(Schedule &schedule, std::vector<Schedule> &candidates, mlir::Block &body);
+  /// Whether a schedule by itself can be written without what a first step saves: writes it, and
+  /// removes it again.
+  bool canBeWritten(Schedule &schedule, mlir::Block &body);
   /// Whether rounds of the loops around its loads read what other loops have computed.
   bool readsLoops(const Schedule &schedule) const;
   /// Atomic additions to what these loads read, where their schedule is not taken.

@@ -2,9 +2,9 @@
 
     nice -n 19 python tests/differentiation/run_random_programs.py --programs 10000 --out FILE
 
-Seven kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
+Eight kinds take turns, or one runs alone (`--kind`): smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
 some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), products of matrices (test_random_products.py), attention (test_random_attention.py),
-and rows with picked elements (test_random_picked.py).
+rows with picked elements (test_random_picked.py), and remainders in addresses and masks of several schedules (test_random_schedules.py).
 Each is checked as the tests check it. Most of the time compiles kernels, so LLVM's optimisations, which are not what is tested, are left out (NEREID_LLVM_OPT) but for
 every sixteenth program of each kind. One process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
 with the same `--out` goes on where it ended. The summary counts passes, wrong programs and refusals by their reason; the exit code is 1 if
@@ -22,10 +22,14 @@ import subprocess
 import sys
 
 OPTIMISED = 16  #: of so many programs of a kind one is compiled with LLVM's optimisations
-KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention", "picked")
+KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention", "picked", "schedules")
 
 
-def run(seed):
+def kind_of(seed, only):
+    return only or KINDS[seed % len(KINDS)]
+
+
+def run(seed, only=None):
     """(result, detail) of one program: "passed", "overflowed" where outputs are no numbers to compare, "refused" with the reason, or "wrong" with the error and the program's text."""
     import grad_check
     import harness
@@ -36,7 +40,8 @@ def run(seed):
     import test_random_picked as picked
     import test_random_products as products
     import test_random_programs as programs
-    kind = KINDS[seed % len(KINDS)]
+    import test_random_schedules as schedules
+    kind = kind_of(seed, only)
     jvp_check.GENERATOR.manual_seed(seed)
     if kind == "addresses":
         text = addresses.Writer(seed).program()
@@ -45,6 +50,8 @@ def run(seed):
         text, has_axes = (products if kind == "products" else attention).program(seed)
     elif kind == "picked":
         text, has_parts = picked.program(seed)
+    elif kind == "schedules":
+        text = schedules.program(seed)
     else:
         text = programs.program(seed, is_forward=kind != "reverse")
     try:
@@ -53,9 +60,11 @@ def run(seed):
         if kind == "addresses":
             compared = addresses.check(kernel, grid, given, seed)
         elif kind == "products":
-            products.check(text, has_axes, seed)
+            compared = products.check(text, has_axes, seed)
         elif kind == "picked":
             picked.check(text, has_parts, seed)
+        elif kind == "schedules":
+            schedules.check(text, seed)
         elif kind == "attention":
             compared = attention.check(text, has_axes, seed)
         elif kind == "forward":
@@ -70,10 +79,10 @@ def run(seed):
     return "passed" if compared else "overflowed", ""
 
 
-def run_batch(first, count, path, out):
+def run_batch(first, count, only, path, out):
     """Of these programs those without a result in the file."""
     import torch
-    done = results(path)
+    done = results(path, only)
     torch.set_num_threads(1)  # tensors are small; PyTorch's threads would wait for each other
     for seed in range(first, first + count):
         if seed in done:
@@ -81,12 +90,12 @@ def run_batch(first, count, path, out):
         os.environ["NEREID_LLVM_OPT"] = str(int(seed // len(KINDS) % OPTIMISED == 0))
         out.write(json.dumps({"seed": seed, "result": "started"}) + "\n")
         out.flush()
-        result, detail = run(seed)
-        out.write(json.dumps({"seed": seed, "kind": KINDS[seed % len(KINDS)], "result": result, "detail": detail}) + "\n")
+        result, detail = run(seed, only)
+        out.write(json.dumps({"seed": seed, "kind": kind_of(seed, only), "result": result, "detail": detail}) + "\n")
         out.flush()
 
 
-def results(path):
+def results(path, only):
     """{seed: record} of a file; a program that started and did not end is wrong."""
     found = {}
     if path.exists():
@@ -95,14 +104,14 @@ def results(path):
             if record["result"] != "started":
                 found[record["seed"]] = record
             else:
-                found.setdefault(record["seed"], {"kind": KINDS[record["seed"] % len(KINDS)], "result": "wrong", "detail": "crashed, or did not end in time"} | {"seed": record["seed"]})
+                found.setdefault(record["seed"], {"kind": kind_of(record["seed"], only), "result": "wrong", "detail": "crashed, or did not end in time"} | {"seed": record["seed"]})
     return {seed: record | ({"result": "wrong"} if record["result"] == "started" else {}) for seed, record in found.items()}
 
 
 def summary(records):
     lines = []
     counts = collections.Counter((record["kind"], record["result"]) for record in records)
-    for kind in KINDS:
+    for kind in sorted({record["kind"] for record in records}, key=KINDS.index):
         lines.append(f"{kind}: " + ", ".join(f"{counts[kind, result]} {result}" for result in ("passed", "overflowed", "refused", "wrong")))
     reasons = collections.Counter(record["detail"] for record in records if record["result"] == "refused")
     lines += [f"  refused {count} times: {reason}" for reason, count in reasons.most_common()]
@@ -114,6 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--kind", choices=KINDS, help="all programs are of this kind")
     parser.add_argument("--batch", type=int, default=500, help="programs a process")
     parser.add_argument("--seconds", type=int, default=20, help="that a program of a batch may take on average")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="a file of JSON lines, to which results are added")
@@ -121,21 +131,21 @@ def main():
     given = parser.parse_args()
     if given.one_batch:
         with given.out.open("a") as out:
-            return run_batch(given.seed, given.programs, given.out, out)
+            return run_batch(given.seed, given.programs, given.kind, given.out, out)
     started = datetime.datetime.now(datetime.timezone.utc)
     end, next_seed = given.seed + given.programs, given.seed
     while next_seed < end:
-        done = results(given.out)
+        done = results(given.out, given.kind)
         if next_seed in done:
             next_seed += 1
             continue
         count = min(given.batch - next_seed % given.batch, end - next_seed)
-        command = [sys.executable, __file__, "--one-batch", "--seed", str(next_seed), "--programs", str(count), "--out", str(given.out)]
+        command = [sys.executable, __file__, "--one-batch", "--seed", str(next_seed), "--programs", str(count), "--out", str(given.out), *(("--kind", given.kind) if given.kind else ())]
         try:
             subprocess.run(command, timeout=given.seconds * count, stdout=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             pass
-    records = [record for seed, record in sorted(results(given.out).items()) if given.seed <= seed < end]
+    records = [record for seed, record in sorted(results(given.out, given.kind).items()) if given.seed <= seed < end]
     print(f"{len(records)} programs, {started:%Y-%m-%d}")
     print(summary(records))
     return any(record["result"] == "wrong" for record in records)

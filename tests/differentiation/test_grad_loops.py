@@ -799,3 +799,18 @@ def test_the_line_of_a_refusal():
     body = "for k in range(n):\n    tl.store(y + i, tl.load(x + k * N + i))"
     with pytest.raises(nereid.CompilationError, match=re.escape("    tl.store(y + i, tl.load(x + k * N + i))")):
         grad_check.gradients(of_text(body, "x, y, n"), (1, ), dict(x=jvp_check.random(4, 16), y=zeros(16), n=4), ("x", ), ("y", ), {"y": torch.ones(16, dtype=F64)}, N=16)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 30])
+def test_bodies_that_are_written_once_for_both_runs(n):
+    """A round of many operations, with states of several types: the two loops that compute states again share its code on CPUs."""
+    rounds = "\n    ".join(f"h = 0.7 * tl.sin(h + {0.01 * each:.2f} * g) + 0.2 * tl.cos(h * g)" for each in range(8))
+    body = (f"h = tl.load(x + i)\ng = tl.sum(h, 0)\ncount = 1\np = w + i\nfor k in range(n):\n    {rounds}\n    g = 0.5 * tl.sin(g) + 0.1 * tl.sum(h * tl.load(p), 0)\n"
+            "    count = count * 3 % 7\n    if count > 3:\n        p += 16\n        g = g * 0.9 + 0.01 * count\n    tl.store(y + k * 16 + i, h * g)\ntl.store(z + i, h + g)")
+    arguments = dict(x=jvp_check.random(16), w=jvp_check.random(16 * 32), y=zeros(16 * 32), z=zeros(16), n=n)
+    kernel = of_text(body, "x, w, y, z, n")
+    grad_check.check(kernel, (1, ), arguments, ("x", "w"), ("y", "z"), begin=0.0, N=16)
+    gradient = nereid.grad(kernel, ("x", "w"), ("y", "z"))
+    given = {f"d{name}": arguments[name] for name in ("x", "w", "y", "z")}
+    cpu, gpu = (gradient.backward.kernel.warmup(**arguments, **given, grid=(1, ), N=16, **target).asm["tile"].count("math.sin") for target in ({}, dict(target="cuda:90")))
+    assert gpu - cpu == (9 if n != 1 else 0)  # those of one copy of the body; of one round, which is known, there is no run

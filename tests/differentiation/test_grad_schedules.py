@@ -810,3 +810,31 @@ def test_a_schedule_behind_one_that_cannot_be_written():
     value = 2.0 * a[i % 100] + torch.where(i % 100 < 20, b, 0.0) * torch.arange(1, 4)[:, None]
     (value * dy).sum().backward()
     compare(found, dict(x=a.grad, v=b.grad), torch.float64)
+
+
+@nereid.jit
+def scaled_rows(x, w, b, y, z, M, L, N: tl.constexpr, WRAPS: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    row, lane = i[:, None] * N, tl.arange(0, N)[None, :]
+    to = tl.program_id(1) * tl.num_programs(0) * N * N + row + lane
+    factor = tl.load(w + ((i % M)[:, None] * N if WRAPS else row) + lane)
+    bias = tl.load(b + row + lane, mask=(i % M < L)[:, None], other=0.0)
+    tl.store(y + to, tl.sin(tl.load(x + to)) * factor + bias, mask=(i < M)[:, None])
+    tl.store(z + to, bias * (1 + tl.program_id(1)))
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+def test_blocks_with_the_same_owner_are_summed_together(wraps):
+    """Weights and biases of rows: one loop over the tiles that read them, unless the mask of one has a remainder that the addresses of the other leave out."""
+    M, L, N, programs = 29, 21, 8, 5
+    x, dy, dz = (jvp_check.random(programs, 32, N) for _ in range(3))
+    w, b = jvp_check.random(32, N), jvp_check.random(32, N)
+    arguments = dict(x=x, w=w, b=b, y=torch.zeros_like(dy), z=torch.zeros_like(dz), M=M, L=L)
+    gradient = nereid.grad(scaled_rows, ("w", "b"), ("y", "z"))
+    kernel = gradient.backward.kernel.warmup(**arguments, dw=w, db=b, dy=dy, dz=dz, grid=(4, programs), N=N, WRAPS=wraps)
+    text = explained_kernels(gradient)
+    assert all(f"the gradient of `{name}` has a transposed schedule" in text for name in "wb"), text
+    found = grad_check.gradients(scaled_rows, (4, programs), arguments, ("w", "b"), ("y", "z"), dict(y=dy, z=dz), N=N, WRAPS=wraps)
+    rows, read = (torch.arange(32) < M)[:, None] * dy, (torch.arange(32) % M < L)[:, None]
+    compare(found, dict(w=(rows * x.sin()).sum(0), b=(rows + dz * torch.arange(1, programs + 1)[:, None, None]).sum(0) * read), torch.float64)
+    assert kernel.asm["tile"].count("scf.for") == (4 if wraps else 2), kernel.asm["tile"]

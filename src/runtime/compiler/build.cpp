@@ -182,6 +182,9 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   if (!given.empty() && !differentiate::setKnownConditions(kernelOf(module), given))
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "gradient_conditions",
                      "`id=0` or `id=1` for conditions of the gradient, between commas", given);
+  if (request.target.backend == Backend::Cpu)
+    kernelOf(module)->setAttr(differentiate::compactAttribute,
+                              mlir::UnitAttr::get(module.getContext()));
   std::optional<differentiate::Refusal> refusal;
   while (!refusal && differentiate::isWanted(kernelOf(module)))
     refusal = differentiate::differentiate(kernelOf(module));

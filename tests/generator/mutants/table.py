@@ -564,3 +564,10 @@ expr("gradients", COUNT_ROUNDS, "return load.getIsVolatile() ? Effect::Other : E
 expr("gradients", COUNT_ROUNDS, "return !reads ||", "!reads", "true", "rounds are counted before a loop that writes what decides them")
 expr("gradients", COUNT_ROUNDS, "map.map(value, detached(builder, value));", "detached(builder, value)", "value", "the loop that counts rounds has tangents")
 expr("gradients", COUNT_ROUNDS, "next{arith::AddIOp::create(b, loc, arguments[0], one)};", "arguments[0], one", "arguments[0], zero", "no round is counted")
+
+expr("gradients", SCHEDULES, "llvm::SaveAndRestore leftOut(unwrapped, {});", "unwrapped", "*new llvm::DenseSet<Operation *>()", "remainders that one schedule leaves out stay out of the masks of the next")
+expr("gradients", SCHEDULES, "!wrapAlike(each.owner, other.owner) ||", "!wrapAlike(each.owner, other.owner)", "false", "schedules that are written together leave the remainders of each other out of their masks")
+REPLAYS = "src/differentiate/TransposeLoops.cpp"
+expr("gradients", REPLAYS, "carried.push_back(select(isNew, first[i], known));", "known", "first[i]", "every round of a segment runs from the state at the loop's beginning")
+expr("gradients", REPLAYS, "next.push_back(select(isFirst, next[k], carried[count + k]));", "carried[count + k]", "next[k]", "the state at a segment's beginning is lost after its first round")
+expr("gradients", "src/differentiate/Combiners.cpp", "matrix[place % count * count + place / count] =", "place % count * count + place / count", "place", "the matrix of a linear scan is not transposed")

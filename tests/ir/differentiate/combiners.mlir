@@ -48,3 +48,32 @@ func.func @gather(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
   tile.store %s, %1 : tensor<4x!tile.ptr<f32>>, tensor<4xf32>
   return
 }
+
+// -----
+
+// Elements of the matrix that are always zero, here those beside its diagonal, are no operands.
+// CHECK-LABEL: func.func @diagonal
+// CHECK:         tile.scan(%{{.*}}, %{{.*}}) axis 0 {
+// CHECK:         tile.scan(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) axis 0 reverse {
+// CHECK-COUNT-4:   arith.mulf
+// CHECK-NOT:       arith.mulf
+// CHECK:           tile.yield
+func.func @diagonal(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
+                    %y: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.out}, %dx: !tile.ptr<f32>,
+                    %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %p = tile.splat %x : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %i = tile.range 0 to 8 : tensor<8xi32>
+  %q = tile.addptr %p, %i : tensor<8x!tile.ptr<f32>>, tensor<8xi32>
+  %0 = tile.load %q : tensor<8x!tile.ptr<f32>> -> tensor<8xf32>
+  %1:2 = tile.scan(%0, %0) axis 0 {
+  ^bb0(%a: f32, %u: f32, %b: f32, %v: f32):
+    %2 = arith.mulf %b, %a : f32
+    %3 = arith.mulf %b, %u : f32
+    %4 = arith.addf %3, %v : f32
+    tile.yield %2, %4 : f32, f32
+  } : (tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %r = tile.splat %y : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %s = tile.addptr %r, %i : tensor<8x!tile.ptr<f32>>, tensor<8xi32>
+  tile.store %s, %1#1 : tensor<8x!tile.ptr<f32>>, tensor<8xf32>
+  return
+}

@@ -151,6 +151,85 @@ func.func @recurrence(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
 
 // -----
 
+// Of a body with many operations there is one copy for both runs where less code is asked for: a loop
+// of two turns, of which the second goes on from the beginning of the segment.
+// CHECK-LABEL: func.func @compact
+func.func @compact(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                   %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                   %dy: !tile.ptr<f32>) attributes {tile.compact, tile.kernel, tile.reverse} {
+  // CHECK-NOT: tile.compact
+  // CHECK: %[[V:.*]] = tile.load %arg0
+  // CHECK: scf.for {{.*}} iter_args(%[[AFTER:.*]] = %{{.*}}) -> (f32)
+  // CHECK:   scf.for %[[NUMBER:.*]] = {{.*}} iter_args(%[[THERE:.*]] = %[[V]], %[[A:.*]] = %[[AFTER]]) -> (f32, f32)
+  // CHECK:     %[[NEW:.*]] = arith.cmpi eq, %[[NUMBER]], %c0_i32
+  // CHECK:     %[[START:.*]] = arith.select %[[NEW]], %[[V]], %[[THERE]]
+  // CHECK:     %[[KNOWN:.*]] = arith.cmpi ne, %[[NUMBER]], %c0_i32
+  // CHECK:     %[[FROM:.*]] = arith.extui %[[KNOWN]]
+  // CHECK:     %[[TURNS:.*]]:2 = scf.for %{{.*}} = %[[FROM]] to %c2_i32 step %c1_i32 iter_args(%[[H:.*]] = %[[START]], %[[KEPT:.*]] = %[[THERE]])
+  // CHECK:       %[[REACHED:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[H]]) -> (f32)
+  // CHECK:       %[[NEXT:.*]] = arith.select %{{.*}}, %[[REACHED]], %[[KEPT]]
+  // CHECK:       scf.yield %[[REACHED]], %[[NEXT]]
+  // CHECK:     math.cos %[[TURNS]]#0
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.load %x : !tile.ptr<f32> -> f32
+  %last = scf.for %k = %c0 to %n step %c1 iter_args(%h = %v) -> (f32) : i32 {
+    %s0 = math.sin %h : f32
+    %s1 = math.sin %s0 : f32
+    %s2 = math.sin %s1 : f32
+    %s3 = math.sin %s2 : f32
+    %s4 = math.sin %s3 : f32
+    %s5 = math.sin %s4 : f32
+    %s6 = math.sin %s5 : f32
+    %s7 = math.sin %s6 : f32
+    %s8 = math.sin %s7 : f32
+    %s9 = math.sin %s8 : f32
+    %s10 = math.sin %s9 : f32
+    %s11 = math.sin %s10 : f32
+    %s12 = math.sin %s11 : f32
+    %s13 = math.sin %s12 : f32
+    %s14 = math.sin %s13 : f32
+    %s15 = math.sin %s14 : f32
+    %s16 = math.sin %s15 : f32
+    %s17 = math.sin %s16 : f32
+    %s18 = math.sin %s17 : f32
+    %s19 = math.sin %s18 : f32
+    %s20 = math.sin %s19 : f32
+    %s21 = math.sin %s20 : f32
+    %s22 = math.sin %s21 : f32
+    %s23 = math.sin %s22 : f32
+    %s24 = math.sin %s23 : f32
+    %s25 = math.sin %s24 : f32
+    %s26 = math.sin %s25 : f32
+    %s27 = math.sin %s26 : f32
+    %s28 = math.sin %s27 : f32
+    %s29 = math.sin %s28 : f32
+    %s30 = math.sin %s29 : f32
+    %s31 = math.sin %s30 : f32
+    %s32 = math.sin %s31 : f32
+    %s33 = math.sin %s32 : f32
+    %s34 = math.sin %s33 : f32
+    %s35 = math.sin %s34 : f32
+    %s36 = math.sin %s35 : f32
+    %s37 = math.sin %s36 : f32
+    %s38 = math.sin %s37 : f32
+    %s39 = math.sin %s38 : f32
+    %s40 = math.sin %s39 : f32
+    %s41 = math.sin %s40 : f32
+    %s42 = math.sin %s41 : f32
+    %s43 = math.sin %s42 : f32
+    %s44 = math.sin %s43 : f32
+    %s45 = math.sin %s44 : f32
+    %s46 = math.sin %s45 : f32
+    %s47 = math.sin %s46 : f32
+    scf.yield %s47 : f32
+  }
+  tile.store %y, %last : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
 // Loops three deep: copies of inner loops must not refer to tangents of copies that are gone.
 // CHECK-LABEL: func.func @deep
 // CHECK: math.cos
