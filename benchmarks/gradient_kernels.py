@@ -245,11 +245,13 @@ def cases():
 
     def loss(rows, n, save, outputs=False):
         x, labels = random(rows, n), torch.randint(0, n, (rows, ), device="cuda")
-        again = x.clone()
+        # Liger computes the gradient where the logits require one, and writes it over them.
+        again = x.clone().requires_grad_()
 
         def by_hand():
-            liger_cross_entropy.cross_entropy_forward(again, labels, None, -100, 0.0, 0.0, "sum", None, False)
-            return (again, )
+            with torch.no_grad():
+                liger_cross_entropy.cross_entropy_forward(again, labels, None, -100, 0.0, 0.0, "sum", None, False)
+            return (again.detach(), )
 
         return Case(cross_entropy, (rows, ), dict(logits=x, labels=labels, loss=torch.empty(rows, device="cuda"), lse=torch.empty(rows, device="cuda"), n=n),
                     [dict(BLOCK=block, SAVE=save) for block in ((8192, 16384, 32768) if outputs else (8192, ))], ("logits", ), "loss",
@@ -357,6 +359,8 @@ def timed(name, case, bench, seconds, warps):
             best = (ms, count, ours, gradient, wrong)
     _, count, ours, gradient, wrong = best
     by_hand = error([each for each in case.by_hand()], exact) if name.split()[0] != "rotary" else error([torch.cat([each[0].transpose(0, 1) for each in case.by_hand()], 1)], exact)
+    if not by_hand < 2e-2:
+        raise SystemExit(f"{name}: the gradient by hand is off by {by_hand:.1e}")
     (mine, hand), _, _ = bench.pairs([ours, case.by_hand], seconds)
     text = gradient.explain()
     ways = ", ".join(f"{each}: {gradients.sums(text, each)}" for each in case.wrt)
