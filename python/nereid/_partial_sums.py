@@ -58,15 +58,21 @@ def is_worth(gradient, rows, elements):
             and rows <= most_rows([gradient], elements))
 
 
-def make(gradient, rows):
-    """A matrix of zeros with a row for each partial sum, of fp64 or fp32. Rows begin at multiples of 64 bytes."""
-    wide = torch.float64 if gradient.dtype == torch.float64 else torch.float32
-    return torch.zeros(rows, -(-gradient.numel() // 16) * 16, dtype=wide, device=gradient.device)
+def make(gradients, rows):
+    """For each gradient a matrix of zeros with a row for each partial sum, of fp64 or fp32. Rows begin at multiples of 64 bytes. All of one dtype are cleared together."""
+    wide = [torch.float64 if each.dtype == torch.float64 else torch.float32 for each in gradients]
+    lengths = [-(-each.numel() // 16) * 16 for each in gradients]
+    memory = {dtype: torch.zeros(rows * sum(length for other, length in zip(wide, lengths) if other == dtype), dtype=dtype, device=gradients[0].device) for dtype in dict.fromkeys(wide)}
+    sums = []
+    for dtype, length in zip(wide, lengths):
+        sums.append(memory[dtype][:rows * length].view(rows, length))
+        memory[dtype] = memory[dtype][rows * length:]
+    return sums
 
 
 @jit
-def _add_rows(partial, total, n, length, rows, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
-    at = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+def _sum_of_rows(partial, total, n, length, rows, program, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+    at = program * COLUMNS + tl.arange(0, COLUMNS)
     first = tl.arange(0, AT_ONCE)
     sums = tl.zeros([AT_ONCE, COLUMNS], dtype=partial.dtype.element_ty)
     for begin in range(0, rows, AT_ONCE):
@@ -75,11 +81,34 @@ def _add_rows(partial, total, n, length, rows, COLUMNS: tl.constexpr, AT_ONCE: t
     tl.store(total + at, tl.sum(sums, 0), mask=at < n)
 
 
-def add(partial, gradient):
-    """Overwrites the gradient with the sum of the rows, always in the same order."""
-    n = gradient.numel()
-    columns, at_once = (_COLUMNS_OF_SHORT, _ROWS_OF_SHORT) if n <= _SHORT else (_COLUMNS, _ROWS_AT_ONCE)
-    options = {}
-    if gradient.is_cuda:
-        columns, at_once, options = _COLUMNS_ON_GPU, _ROWS_ON_GPU, {"num_warps": _WARPS_ON_GPU}
-    _add_rows[(-(-n // columns), )](partial, gradient, n, partial.stride(0), partial.shape[0], COLUMNS=columns, AT_ONCE=at_once, **options)
+@jit
+def _add_rows(partial, total, n, length, rows, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+    _sum_of_rows(partial, total, n, length, rows, tl.program_id(0), COLUMNS, AT_ONCE)
+
+
+@jit
+def _add_rows_of_two(partial, total, n, length, partial_2, total_2, n_2, length_2, rows, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+    program, programs = tl.program_id(0), tl.cdiv(n, COLUMNS)
+    if program < programs:
+        _sum_of_rows(partial, total, n, length, rows, program, COLUMNS, AT_ONCE)
+    else:
+        _sum_of_rows(partial_2, total_2, n_2, length_2, rows, program - programs, COLUMNS, AT_ONCE)
+
+
+def add(partial, gradients):
+    """Overwrites each gradient with the sum of its rows, always in the same order. On a GPU two gradients in a launch, whose programs are few."""
+    sums = list(zip(partial, gradients))
+    if not gradients[0].is_cuda:
+        for rows, gradient in sums:
+            n = gradient.numel()
+            columns, at_once = (_COLUMNS_OF_SHORT, _ROWS_OF_SHORT) if n <= _SHORT else (_COLUMNS, _ROWS_AT_ONCE)
+            _add_rows[(-(-n // columns), )](rows, gradient, n, rows.stride(0), rows.shape[0], COLUMNS=columns, AT_ONCE=at_once)
+        return
+    options = dict(COLUMNS=_COLUMNS_ON_GPU, AT_ONCE=_ROWS_ON_GPU, num_warps=_WARPS_ON_GPU)
+    for at in range(0, len(sums), 2):
+        arguments, programs = [], 0
+        for rows, gradient in sums[at:at + 2]:
+            arguments += [rows, gradient, gradient.numel(), rows.stride(0)]
+            programs += -(-gradient.numel() // _COLUMNS_ON_GPU)
+        kernel = _add_rows if len(arguments) == 4 else _add_rows_of_two
+        kernel[(programs, )](*arguments, partial[0].shape[0], **options)

@@ -360,13 +360,14 @@ class _Backward(KernelInterface):
             kernel = self._partial[chosen] = Derivative._of(self.kernel.primal, tangents, True, self._has_outputs)
         from . import _partial_sums
         given = dict(given)
+        gradients = [given[name] for name in chosen]
+        sums = _partial_sums.make(gradients, rows)
+        finish.append(lambda: _partial_sums.add(sums, gradients))
+        for name, matrix in zip(chosen, sums):
+            given[name] = matrix
+            given[f"{name}_row"] = matrix.stride(0)
         for name in self._inputs:
-            if name in chosen:
-                sums = _partial_sums.make(given[name], rows)
-                finish.append(lambda sums=sums, gradient=given[name]: _partial_sums.add(sums, gradient))
-                given[name] = sums
-                given[f"{name}_row"] = sums.stride(0)
-            elif name in given and name not in whole:
+            if name not in chosen and name in given and name not in whole:
                 given[name] = _accumulator(given[name], finish, clear, name in self._narrow)
         return kernel, given | {f"programs_{axis}": count for axis, count in enumerate(counts)}
 

@@ -140,6 +140,32 @@ def test_what_has_no_partial_sums():
         assert "partial sums" not in gradient.explain(), case
 
 
+@pytest.mark.parametrize("lengths", [(40, 7), (16, 33), (1, 1)])
+def test_rows_of_two_gradients(lengths):
+    """As on a GPU, where one launch adds those of two gradients. Both are cleared together, and their rows begin at multiples of 64 bytes."""
+    gradients = [torch.full((n, ), float("nan")) for n in lengths]
+    sums = partial_sums.make(gradients, 37)
+    for each in sums:
+        assert each.shape[0] == 37 and each.data_ptr() % 64 == 0 and each.stride(0) % 16 == 0 and not each.any()
+        each.copy_(torch.randn_like(each))
+    assert sums[0].data_ptr() + sums[0].numel() * 4 == sums[1].data_ptr()
+    arguments = [value for rows, gradient in zip(sums, gradients) for value in (rows, gradient, gradient.numel(), rows.stride(0))]
+    programs = sum(-(-n // 16) for n in lengths)
+    partial_sums._add_rows_of_two[(programs, )](*arguments, 37, COLUMNS=16, AT_ONCE=32)
+    for rows, gradient in zip(sums, gradients):
+        torch.testing.assert_close(gradient, rows.sum(0)[:gradient.numel()])
+
+
+def test_sums_of_two_types():
+    gradients = [torch.zeros(5, dtype=torch.bfloat16), torch.zeros(3, dtype=F64), torch.zeros(20)]
+    sums = partial_sums.make(gradients, 3)
+    assert [(each.dtype, each.shape) for each in sums] == [(torch.float32, (3, 16)), (F64, (3, 16)), (torch.float32, (3, 32))]
+    for number, each in enumerate(sums):
+        each.fill_(number + 1)
+    partial_sums.add(sums, gradients)
+    assert [gradient.unique().tolist() for gradient in gradients] == [[3], [6], [9]]
+
+
 def test_fewer_rows_than_programs_and_more():
     for programs in (2, partial_sums._ROWS_ON_CPU, partial_sums._ROWS_ON_CPU + 1):
         x, w, dy = jvp_check.random(programs, 5), jvp_check.random(6), jvp_check.random(programs, 5)
