@@ -2,7 +2,7 @@
 
     python examples/inference --model llama --size tiny --device cpu --check          continuous batching over a paged cache, compared with transformers token by token
     python examples/inference --model llama --size 7b --batch 64 --sequences 128 --prompt 2048 --new 128
-    python examples/inference --model llama --size 7b --measure --compare             prompts of 2,048 tokens, steps of 1 to 64 sequences, ATen's times beside them
+    python examples/inference --model llama --size 7b --measure --compare --prompt 512 --batches 1 8 64     prompts, and steps of 1, 8 and 64 sequences, ATen's times beside them
     python examples/inference --model bert --size large --batch 64 --tokens 512       forward passes of a patched BERT
 
 `--stream` prints tokens as they are drawn. Printed at the end: tokens per second of prompts and of drawing, and memory. The status is 1 if `--check` finds another token.
@@ -141,6 +141,7 @@ def main(arguments=None):
     parser.add_argument("--progress", action="store_true", default=sys.stderr.isatty())
     parser.add_argument("--check", action="store_true", help="compare with transformers on ATen: llama token by token, bert by its hidden states")
     parser.add_argument("--measure", action="store_true", help="llama: time prompts and steps of several batches")
+    parser.add_argument("--batches", type=int, nargs="+", metavar="N", help="of --measure (default: 1, 2, 4, ... up to --batch)")
     parser.add_argument("--compare", nargs="*", choices=("aten", "compile"), help="times of transformers as well, on ATen (default), compiled by torch.compile, or both (llama: with --measure)")
     parser.add_argument("--profile", action="store_true", help="bert: print the kernels that ATen and ours spend most time in")
     chosen = parser.parse_args(arguments)
@@ -149,6 +150,10 @@ def main(arguments=None):
         parser.error(f"--size {chosen.size}: expected one of {', '.join(sizes)}")
     if chosen.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: PyTorch finds no GPU")
+    if chosen.batches and not chosen.measure:
+        parser.error("--batches: expected --measure as well")
+    if chosen.batches and min(chosen.batches) < 1:
+        parser.error(f"--batches {min(chosen.batches)}: expected 1 or more")
     for name in ("batch", "sequences", "prompt", "new", "page", "tokens"):
         if getattr(chosen, name) < 1:
             parser.error(f"--{name} {getattr(chosen, name)}: expected 1 or more")

@@ -1,4 +1,4 @@
-"""Times of prompts and of steps that draw, for batches of 1, 2, 4, ... sequences, on `nereid.ops` and, if asked for, of transformers on ATen and compiled by `torch.compile`."""
+"""Times of prompts and of steps that draw, for several batches, on `nereid.ops` and, if asked for, of transformers on ATen and compiled by `torch.compile`."""
 
 import time
 
@@ -89,8 +89,8 @@ def measured(model, chosen):
     total = chosen.prompt + chosen.new
     if total > model.config.max_position_embeddings or chosen.new < 3:
         raise ValueError(f"--prompt {chosen.prompt} and --new {chosen.new}: expected at most {model.config.max_position_embeddings} together, and 3 or more new tokens to time")
-    batches = [1 << i for i in range(chosen.batch.bit_length()) if 1 << i <= chosen.batch]
-    decoder = paged_llama.PagedLlama(model, chosen.pages or batches[-1] * -(-total // chosen.page), chosen.page, keep=bool(chosen.compare))
+    batches = chosen.batches or [1 << i for i in range(chosen.batch.bit_length()) if 1 << i <= chosen.batch]
+    decoder = paged_llama.PagedLlama(model, chosen.pages or max(batches) * -(-total // chosen.page), chosen.page, keep=bool(chosen.compare))
     print(f"llama {chosen.size}, {chosen.dtype}, {chosen.device}; prompts of {chosen.prompt} tokens, {chosen.new} drawn")
     titles = "".join(f"  {OTHERS[name][0]}: prompt tokens/s  ms a step  speed of ours" for name in chosen.compare)
     print(f"{'batch':>5}  {'prompt tokens/s':>15} {'ms a step':>9} {'tokens/s':>9}" + titles)

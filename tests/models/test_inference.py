@@ -1,8 +1,10 @@
 """examples/inference: tokens are those of transformers, whatever joins, leaves, or loses its pages."""
 
 import runpy
+import time
 
 import batching
+import bert_batches
 import paged_llama
 import paged_times
 import pytest
@@ -122,6 +124,8 @@ def test_times(capsys):
     assert MAIN["main"]([*TINY, "--measure", "--compare", "--batch", "2", "--prompt", "16", "--new", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and lines[2].split()[0] == "1" and lines[3].split()[0] == "2" and "speed of ours" in lines[1]
+    assert MAIN["main"]([*TINY, "--measure", "--batches", "3", "1", "--prompt", "16", "--new", "4"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == ["3", "1"]
     with pytest.raises(SystemExit):
         MAIN["main"]([*TINY, "--measure", "--prompt", "300"])
     assert "expected at most 256 together" in capsys.readouterr().err
@@ -142,6 +146,16 @@ def test_times_of_compiled_models(model, capsys, monkeypatch):
     assert "torch.compile: " in printed and "ATen" not in printed
 
 
+def test_a_first_call_that_compiles_does_not_count():
+    calls = []
+
+    def call():
+        calls.append(len(calls))
+        time.sleep(0.6 if len(calls) == 1 else 0.01)
+
+    assert bert_batches._seconds(call, "cpu") < 0.3 and len(calls) > 2
+
+
 def test_profile(capsys):
     assert MAIN["main"](["--model", "bert", *TINY, "--profile", "--batch", "2"]) == 0
     printed = capsys.readouterr().out
@@ -156,7 +170,8 @@ def test_bert(capsys):
 
 @pytest.mark.parametrize("arguments, text", [(["--model", "bert", "--size", "7b"], "--size 7b: expected one of tiny, base, large"), (["--check", "--temperature", "1"], "expected temperature 0"),
                                              (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--profile"], "--profile: expected --model bert"),
-                                             (["--new", "0"], "--new 0: expected 1 or more")])
+                                             (["--new", "0"], "--new 0: expected 1 or more"), (["--batches", "2"], "--batches: expected --measure"),
+                                             (["--measure", "--batches", "2", "0"], "--batches 0: expected 1 or more")])
 def test_options_that_do_not_fit(arguments, text, capsys):
     with pytest.raises(SystemExit):
         MAIN["main"](arguments)
