@@ -296,7 +296,7 @@ def begin(options):
     find_nereid(options)
     if options.operators == "nereid":
         import nereid.ops
-        nereid.ops.enable()
+        nereid.ops.enable(device=options.device)  # not for what the host prepares for a GPU: small tensors whose lengths keep changing
     trainer = Trainer(options, world)
     size, parameters = SIZES[options.size], sum(parameter.numel() for parameter in trainer.parameters)
     place = torch.cuda.get_device_name(world.device) if world.device.type == "cuda" else platform.machine()
