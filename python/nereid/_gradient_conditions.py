@@ -7,8 +7,8 @@ is launched: it contains what these launches execute, and nothing else.
 
 import operator
 
-#: Kinds of devices whose kernels get only the alternatives that are taken. Code for GPUs differs by a few instructions in loops that both kernels have, and its run time
-#: has not been measured (docs/notes/compile-time.md).
+#: Kinds of devices whose kernels get only the alternatives that are taken. Code for GPUs differs by a few instructions in loops that both kernels have, and matrix products
+#: are 4 % slower (docs/notes/performance.md).
 CHOSEN_ON = ("cpu", )
 
 
