@@ -5,9 +5,13 @@
 #include "differentiate/Blocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <limits>
 #include <numbers>
+#include <optional>
 
 using namespace mlir;
 
@@ -113,12 +117,111 @@ Value multiply(const Dual &d) {
   return d.add(d.multiply(d.t(0), d.x(1)), d.multiply(d.x(0), d.t(1)));
 }
 
+Value exponential(const Dual &d) {
+  return d.multiply(d.t(), d.y());
+}
+
+Value exponential2(const Dual &d) {
+  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln2));
+}
+
+Value exponential10(const Dual &d) {
+  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln10));
+}
+
+/// `factor` of e^(factor * exponent), if that is what this operation computes of its operand.
+std::optional<double> exponentialFactor(Operation *op) {
+  if (isa<math::ExpOp>(op))
+    return 1;
+  if (isa<math::Exp2Op>(op))
+    return std::numbers::ln2;
+  auto device = dyn_cast<tile::ExternOp>(op);
+  const Row *row = device ? findDeviceRow(device.getSymbol()) : nullptr;
+  if (!row || row->kind != Row::Kind::Rule)
+    return std::nullopt;
+  if (row->rule == &exponential)
+    return 1;
+  if (row->rule == &exponential2)
+    return std::numbers::ln2;
+  if (row->rule == &exponential10)
+    return std::numbers::ln10;
+  return std::nullopt;
+}
+
+/// A value as a sum: of exponentials with the tangents of their exponents, all of whose values may
+/// overflow, and of terms whose tangents are added up.
+struct SumOfExponentials {
+  struct Exponential {
+    Value value, exponent; ///< the tangent of the exponent, of e
+    bool isSubtracted;
+  };
+  SmallVector<Exponential, 2> exponentials;
+  Value rest; ///< a tangent
+
+  SumOfExponentials(const Dual &d, Value sum) { collect(d, sum, /*isSubtracted=*/false); }
+
+  void collect(const Dual &d, Value term, bool isSubtracted) {
+    Value tangent = d.tangent(term);
+    if (!tangent)
+      return;
+    Operation *by = term.getDefiningOp();
+    if (by && isa<arith::AddFOp, arith::SubFOp>(by)) {
+      collect(d, by->getOperand(0), isSubtracted);
+      return collect(d, by->getOperand(1), isSubtracted != isa<arith::SubFOp>(by));
+    }
+    if (std::optional<double> factor = by ? exponentialFactor(by) : std::nullopt) {
+      Value exponent = d.tangent(by->getOperand(0));
+      if (exponent && *factor != 1)
+        exponent = d.scale(exponent, *factor);
+      if (exponent)
+        exponentials.push_back({term, exponent, isSubtracted});
+      return;
+    }
+    rest = isSubtracted ? d.subtract(rest, tangent) : d.add(rest, tangent);
+  }
+
+  /// The tangents of the exponentials over `sum`: each has its share of the sum, which is 1 where it
+  /// has overflowed, times the tangent of its exponent. `reciprocal`: of the sum, if there is one.
+  Value overSum(const Dual &d, Value sum, Value reciprocal = {}) const {
+    Value total;
+    for (const Exponential &each : exponentials) {
+      auto number = [&](double value) {
+        return constantOf(d.builder, d.op->getLoc(), each.value.getType(), value);
+      };
+      Value share =
+          reciprocal ? d.multiply(each.value, reciprocal) : d.divide(each.value, sum);
+      Value overflows =
+          d.compare("oeq", each.value, number(std::numeric_limits<double>::infinity()));
+      share = d.select(overflows, number(each.isSubtracted ? -1 : 1), share);
+      Value part = d.multiply(each.exponent, share);
+      total = each.isSubtracted ? d.subtract(total, part) : d.add(total, part);
+    }
+    return total;
+  }
+};
+
+bool isOne(Value value) {
+  if (auto splat = value.getDefiningOp<tile::SplatOp>())
+    value = splat.getSrc();
+  return matchPattern(value, m_OneFloat());
+}
+
+/// c / (1 + e^u), sigmoids say: the quotient is 0 where e^u overflows, and e^u * du is not a factor.
 Value divide(const Dual &d) {
-  return d.divide(d.subtract(d.t(0), d.multiply(d.y(), d.t(1))), d.x(1));
+  SumOfExponentials sum(d, d.x(1));
+  if (sum.exponentials.empty())
+    return d.divide(d.subtract(d.t(0), d.multiply(d.y(), d.t(1))), d.x(1));
+  Value others = d.divide(d.subtract(d.t(0), d.multiply(d.y(), sum.rest)), d.x(1));
+  Value shares = sum.overSum(d, d.x(1), isOne(d.x(0)) ? d.y() : Value());
+  return d.subtract(others, d.multiply(shares, d.y()));
 }
 
 Value reciprocal(const Dual &d) {
-  return d.negate(d.multiply(d.t(), d.multiply(d.y(), d.y())));
+  SumOfExponentials sum(d, d.x());
+  if (sum.exponentials.empty())
+    return d.negate(d.multiply(d.t(), d.multiply(d.y(), d.y())));
+  Value shares = sum.overSum(d, d.x(), d.y());
+  return d.negate(d.multiply(d.add(shares, d.multiply(sum.rest, d.y())), d.y()));
 }
 
 Value multiplyAdd(const Dual &d) {
@@ -176,36 +279,40 @@ Value positiveDifference(const Dual &d) {
   return d.select(d.compare("ogt", d.x(0), d.x(1)), d.subtract(d.t(0), d.t(1)), Value());
 }
 
-Value exponential(const Dual &d) {
-  return d.multiply(d.t(), d.y());
-}
-
-Value exponential2(const Dual &d) {
-  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln2));
-}
-
-Value exponential10(const Dual &d) {
-  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln10));
-}
-
 Value exponentialMinus1(const Dual &d) {
   return d.multiply(d.t(), d.add(d.y(), d.number(1)));
 }
 
+/// The tangent of the natural logarithm of `x` plus 1 or 0, of which `sum` is the value.
+Value logarithmOf(const Dual &d, Value sum) {
+  SumOfExponentials parts(d, d.x());
+  if (parts.exponentials.empty())
+    return d.divide(d.t(), sum);
+  return d.add(parts.overSum(d, sum), d.divide(parts.rest, sum));
+}
+
 Value logarithm(const Dual &d) {
-  return d.divide(d.t(), d.x());
+  return logarithmOf(d, d.x());
+}
+
+/// The tangent of a logarithm of another base, whose logarithm is given: one over a small `x` may
+/// overflow where this does not.
+Value logarithmOfBase(const Dual &d, double base) {
+  SumOfExponentials parts(d, d.x());
+  return parts.exponentials.empty() ? d.divide(d.t(), d.scale(d.x(), base))
+                                    : d.scale(logarithmOf(d, d.x()), 1 / base);
 }
 
 Value logarithm2(const Dual &d) {
-  return d.divide(d.scale(d.t(), std::numbers::log2e), d.x());
+  return logarithmOfBase(d, std::numbers::ln2);
 }
 
 Value logarithm10(const Dual &d) {
-  return d.divide(d.scale(d.t(), std::numbers::log10e), d.x());
+  return logarithmOfBase(d, std::numbers::ln10);
 }
 
 Value logarithm1p(const Dual &d) {
-  return d.divide(d.t(), d.add(d.x(), d.number(1)));
+  return logarithmOf(d, d.add(d.x(), d.number(1)));
 }
 
 /// Infinite at 0, as the function's slope is.
@@ -260,12 +367,13 @@ Value integerPower(const Dual &d) {
   return d.select(isZero, Value(), d.multiply(d.t(), d.multiply(factor, d.again({d.x(0), less}))));
 }
 
-/// The operands over the norm, which is infinite slopes at 0.
+/// The operands over the norm, which are at most 1; one over the norm may overflow. NaN at 0.
 Value norm(const Dual &d) {
   Value sum;
   for (unsigned i = 0; i < d.operands(); ++i)
-    sum = d.add(sum, d.multiply(d.x(i), d.t(i)));
-  return d.divide(sum, d.y());
+    if (Value t = d.t(i))
+      sum = d.add(sum, d.multiply(t, d.divide(d.x(i), d.y())));
+  return sum;
 }
 
 Value reciprocalNorm(const Dual &d) {

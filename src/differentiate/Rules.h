@@ -20,6 +20,8 @@ public:
   /// Operand `i`, its tangent, and the result.
   mlir::Value x(unsigned i = 0) const { return op->getOperand(i); }
   mlir::Value t(unsigned i = 0) const { return tangentOf(op->getOperand(i)); }
+  /// The tangent of a value that an operand is computed from.
+  mlir::Value tangent(mlir::Value value) const { return tangentOf(value); }
   mlir::Value y() const { return op->getResult(0); }
   unsigned operands() const { return op->getNumOperands(); }
 

@@ -1,0 +1,104 @@
+"""Derivatives where exponentials overflow and underflow, and at the ends of the types, against PyTorch's of the whole function."""
+
+import math
+
+import nereid
+import nereid.language as tl
+import pytest
+import torch
+import torch.nn.functional as F
+from test_jvp_elementwise import _function, unary
+
+LOGISTIC = {
+    "tl.sigmoid(x)": torch.sigmoid, "1 / (1 + tl.exp(-x))": torch.sigmoid, "1 / (tl.exp(-x) + 1)": torch.sigmoid,
+    "1 / (1 + tl.exp2(-1.4426950408889634 * x))": torch.sigmoid, "1 / (1 + libdevice.exp(-x))": torch.sigmoid,
+    "tl.fdiv(1.0, 1 + tl.exp(-x))": torch.sigmoid, "libdevice.rcp_rn(1 + tl.exp(-x))": torch.sigmoid, "x * tl.sigmoid(x)": F.silu,
+    "x / (1 + tl.exp(-x))": F.silu, "2 * tl.sigmoid(2 * x) - 1": torch.tanh, "1 - 2 / (tl.exp(2 * x) + 1)": torch.tanh,
+    "x * tl.sigmoid(1.702 * x)": lambda x: x * torch.sigmoid(1.702 * x), "1 / (3 - (1 - tl.exp(-x)) - 1)": torch.sigmoid,
+    "x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))": lambda x: F.gelu(x, approximate="tanh"),
+}
+LOGARITHMS = {
+    "tl.log(1 + tl.exp(x))": F.softplus, "libdevice.log1p(tl.exp(x))": F.softplus, "-tl.log(1 + tl.exp(-x))": F.logsigmoid,
+    "0.6931471805599453 * tl.log2(1 + tl.exp(x))": F.softplus, "x * libdevice.tanh(libdevice.log1p(tl.exp(x)))": F.mish,
+    "tl.where(x > 20, x, tl.log(1 + tl.exp(x)))": F.softplus,
+}
+OTHERS = {
+    "tl.log(x)": torch.log, "tl.log2(x)": torch.log2, "libdevice.log10(x)": torch.log10, "libdevice.log1p(x)": torch.log1p,
+    "tl.exp(x)": torch.exp, "libdevice.expm1(x)": torch.expm1, "libdevice.tanh(x)": torch.tanh, "tl.erf(x)": torch.erf,
+    "tl.sqrt(x)": torch.sqrt, "libdevice.hypot(x, 0 * x)": lambda x: torch.hypot(x, torch.zeros_like(x)),
+    "0.5 * x * (1 + tl.erf(x * 0.7071067811865476))": F.gelu,
+}
+ENDS = [0.0, -0.0, 0.3, -0.3, 1.0, -1.0, 5.0, -5.0, 10.0, -10.0, 16.0, -16.0, 40.0, -40.0, 88.0, -88.0, 89.0, -89.0, 100.0, -100.0, 709.0, -709.0, 710.0, -710.0,
+        1e4, -1e4]
+
+
+def _points(dtype):
+    limits = torch.finfo(dtype)
+    values = [*ENDS, limits.tiny, limits.tiny / 4, limits.eps, limits.max ** 0.3, -limits.max ** 0.3, math.nan]
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
+
+
+def _both(text, x):
+    """The slopes by forward and by reverse mode."""
+    f, y = _function(text, "x"), torch.empty_like(x)
+    forward, reverse = torch.empty_like(x), torch.full_like(x, 9.0)
+    nereid.jvp(unary, "x", "y")[(1,)](x, y, dx=torch.ones_like(x), dy=forward, f=f, N=len(x))
+    nereid.grad(unary, ("x",), ("y",)).backward[(1,)](x, y, dy=torch.ones_like(x), dx=reverse, f=f, N=len(x))
+    return forward, reverse
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("text", LOGISTIC | LOGARITHMS | OTHERS)
+def test_slopes_are_finite_where_those_of_pytorch_are(text, dtype):
+    x = _points(dtype)
+    assert len(x) == 32
+    reference = (LOGISTIC | LOGARITHMS | OTHERS)[text]
+    leaf = x.clone().requires_grad_()
+    expected, = torch.autograd.grad(reference(leaf).sum(), leaf)
+    compared = expected.isfinite()
+    assert compared.sum() >= 8
+    for found in _both(text, x):
+        rtol, atol = (1e-4, 1e-6) if dtype == torch.float32 else (1e-10, 1e-14)
+        torch.testing.assert_close(found[compared], expected[compared], rtol=rtol, atol=atol)
+        assert found[-1].isnan(), "the slope at NaN"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("text, reference", [("tl.sigmoid(x.to(tl.float32)).to(x.dtype)", torch.sigmoid),
+                                             ("(x * tl.sigmoid(x.to(tl.float32))).to(x.dtype)", F.silu),
+                                             ("tl.log(1 + tl.exp(x.to(tl.float32))).to(x.dtype)", F.softplus)])
+def test_narrow_floats(text, reference, dtype):
+    x = _points(dtype)
+    wide = x.double().requires_grad_()
+    expected, = torch.autograd.grad(reference(wide).sum(), wide)
+    compared = x.isfinite()
+    for found in _both(text, x):
+        torch.testing.assert_close(found[compared].double(), expected[compared], rtol=2e-2, atol=2e-3)
+
+
+def test_slopes_of_sigmoids_keep_their_relative_accuracy():
+    """y * (1 - y) has lost it where y is almost 1."""
+    x = torch.linspace(-80, 80, 64)
+    y = torch.sigmoid(x.double())
+    expected = y * torch.sigmoid(-x.double())
+    for found in _both("tl.sigmoid(x)", x):
+        assert ((found.double() - expected).abs() <= 2e-5 * expected).all()
+
+
+@nereid.jit
+def silu(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(y + i, v * tl.sigmoid(v), mask=i < n)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives(dtype):
+    operator = nereid.autograd(silu, wrt=("x",), out=("y",), grid=(1,), arguments={"n": lambda a: a["x"].numel(), "BLOCK": 32})
+    x = torch.tensor(ENDS, dtype=dtype)
+    ours, theirs = x.clone().requires_grad_(), x.double().requires_grad_()
+    for_ours, = torch.autograd.grad(operator(ours).sum(), ours, create_graph=True)
+    for_theirs, = torch.autograd.grad(F.silu(theirs).sum(), theirs, create_graph=True)
+    second, = torch.autograd.grad(for_ours.sum(), ours)
+    expected, = torch.autograd.grad(for_theirs.sum(), theirs)
+    torch.testing.assert_close(second.double(), expected.double(), rtol=1e-4 if dtype == torch.float32 else 1e-10, atol=1e-5 if dtype == torch.float32 else 1e-12)
