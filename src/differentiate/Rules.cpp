@@ -180,16 +180,16 @@ struct SumOfExponentials {
     rest = isSubtracted ? d.subtract(rest, tangent) : d.add(rest, tangent);
   }
 
-  /// The tangents of the exponentials over `sum`: each has its share of the sum, which is 1 where it
-  /// has overflowed, times the tangent of its exponent. `reciprocal`: of the sum, if there is one.
+  /// The tangents of the exponentials over `sum`: each has its share of the sum, which is 1 where
+  /// it has overflowed, times the tangent of its exponent. `reciprocal`: of the sum, if there is
+  /// one.
   Value overSum(const Dual &d, Value sum, Value reciprocal = {}) const {
     Value total;
     for (const Exponential &each : exponentials) {
       auto number = [&](double value) {
         return constantOf(d.builder, d.op->getLoc(), each.value.getType(), value);
       };
-      Value share =
-          reciprocal ? d.multiply(each.value, reciprocal) : d.divide(each.value, sum);
+      Value share = reciprocal ? d.multiply(each.value, reciprocal) : d.divide(each.value, sum);
       Value overflows =
           d.compare("oeq", each.value, number(std::numeric_limits<double>::infinity()));
       share = d.select(overflows, number(each.isSubtracted ? -1 : 1), share);
@@ -206,7 +206,8 @@ bool isOne(Value value) {
   return matchPattern(value, m_OneFloat());
 }
 
-/// c / (1 + e^u), sigmoids say: the quotient is 0 where e^u overflows, and e^u * du is not a factor.
+/// c / (1 + e^u), sigmoids say: the quotient is 0 where e^u overflows, and e^u * du is not a
+/// factor.
 Value divide(const Dual &d) {
   SumOfExponentials sum(d, d.x(1));
   if (sum.exponentials.empty())
