@@ -30,7 +30,7 @@ def norm(out, x, n, BLOCK: tl.constexpr):
 
 @nereid.jit
 def added_norm(out, x, n, BLOCK: tl.constexpr):
-    """Two rows of a program are fetched; a third one, whose place is in memory, and the gains are not."""
+    """Two rows of a program are fetched, and the gains, which are the same for all."""
     number = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     last = tl.num_programs(0) - 1
@@ -94,7 +94,9 @@ def always(monkeypatch):
     (softmax, {}, 1),
     (softmax, {"num_ctas": 2}, 1),
     (softmax, {"target": "cuda:80"}, 1),
-    (added_norm, {}, 2),
+    (norm, {}, 2),
+    (norm, {"num_ctas": 2}, 2),
+    (added_norm, {}, 3),
     (two_axes, {}, 1),
     (picked, {}, 0),
     (elementwise, {}, 0),
@@ -114,6 +116,22 @@ def test_rows_that_do_not_fit_shared_memory(always, monkeypatch):
     monkeypatch.setenv("NEREID_CLUSTERS", "0")
     assert not compiled(nereid.jit(softmax.fn), 65536, 32).metadata.persistent
     assert compiled(nereid.jit(softmax.fn), 65536, 16, num_ctas=2).metadata.persistent
+
+
+def test_gains_that_do_not_fit_beside_a_row(always):
+    code = compiled(nereid.jit(norm.fn), 32768, 16)  # 128 KB each
+    assert code.metadata.persistent and code.asm["gpu"].count(" = ngpu.fetched ") == 1
+
+
+def test_gains_are_fetched_once(always):
+    text = compiled(nereid.jit(norm.fn), 4096, 4).asm["gpu"]
+    before, inside = text.split("scf.for ")
+    assert before.count("ngpu.fetch ") == 2 and inside.count("ngpu.fetch ") == 1
+
+
+def test_gains_are_read_by_each_program_by_default():
+    text = compiled(nereid.jit(norm.fn), 32768, 16, torch.bfloat16).asm["gpu"]
+    assert text.count(" = ngpu.fetched ") == 1 and " = tile.load " in text.split("scf.for ")[1]
 
 
 def test_code_for_other_launchers(always):
@@ -182,4 +200,13 @@ print("right")
     ("two_axes", "float32", 512, 512, 2, 1),
 ])
 def test_results(name, dtype, columns, block, warps, blocks, simulated):
-    simulated(_PROGRAM, name, dtype, columns, block, warps, blocks, NEREID_PERSISTENT_ROWS="always")
+    simulated(_PROGRAM, name, dtype, columns, block, warps, blocks, NEREID_PERSISTENT_ROWS="always", NEREID_CLUSTER_SENDS="0")
+
+
+# Each program of a norm has one reduction, so that a slot serves every second program.
+@pytest.mark.parametrize("name, dtype, columns, block, warps, blocks", [
+    ("softmax", "bfloat16", 2000, 2048, 2, 2),
+    ("added_norm", "bfloat16", 2048, 2048, 1, 2),
+])
+def test_results_with_partial_results_sent(name, dtype, columns, block, warps, blocks, simulated):
+    simulated(_PROGRAM, name, dtype, columns, block, warps, blocks, NEREID_PERSISTENT_ROWS="always", NEREID_CLUSTER_SENDS="1")

@@ -168,6 +168,19 @@ def test_values_are_kept_by_default():
     assert "ngpu.renew" not in compiled(norm, 65536, 4, torch.bfloat16, num_ctas=4).asm["gpu"]
 
 
+@pytest.mark.parametrize("sends", ["0", "1"])
+def test_how_partial_results_travel(sends, monkeypatch):
+    monkeypatch.setenv("NEREID_CLUSTER_SENDS", sends)
+    ptx = compiled(nereid.jit(softmax.fn), 65536, 4, num_ctas=4).asm["ptx"]
+    assert ptx.count("st.async") == (2 if sends == "1" else 0)
+    assert ptx.count("barrier.cluster.arrive.aligned") == (0 if sends == "1" else 2)
+
+
+def test_sending_needs_ptx_81(monkeypatch):
+    monkeypatch.setenv("NEREID_CLUSTER_SENDS", "1")
+    assert "st.async" not in compiled(nereid.jit(softmax.fn), 65536, 4, num_ctas=4, ptx_version=80).asm["ptx"]
+
+
 _PROGRAM = '''
 import sys
 

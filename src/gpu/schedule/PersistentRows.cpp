@@ -14,8 +14,9 @@
 // The row of the next program is under way while this one computes and writes. Every thread copies
 // the elements that it will read itself (`ngpu.fetch`), so that no barrier is needed, and the
 // blocks of a cluster copy their own parts. Programs of a launch have no order, so a load may pass
-// the stores of another program. Programs that might wait for one another do not run like this:
-// those with atomics, volatile loads, loops, calls or assembly.
+// the stores of another program. What all programs read, such as the gains of a norm, is copied
+// once, before the loop, where shared memory has room for it. Programs that might wait for one
+// another do not run like this: those with atomics, volatile loads, loops, calls or assembly.
 #include "gpu/schedule/PersistentRows.h"
 
 #include "gpu/layouts/AccessWidth.h"
@@ -69,6 +70,7 @@ struct Row {
   tile::LoadOp load;
   unsigned contiguity;
   int64_t bytes; ///< of a block
+  bool once;     ///< the same for all programs
   Value buffer;
 };
 
@@ -83,9 +85,9 @@ public:
 
 private:
   bool addSlice(Value value, llvm::SetVector<Operation *> &ops, bool &ofProgram);
-  void addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis);
+  void addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis, bool once);
   bool pays();
-  void fetch(Value program, Value exists);
+  void fetch(Value program, Value exists, bool all);
 
   func::FuncOp kernel;
   const GpuOptions &options;
@@ -94,8 +96,9 @@ private:
   Location loc;
   SmallVector<Row> rows;
   llvm::SetVector<Operation *> slice; ///< that computes where the rows are
-  int64_t bytes = 0;
-  Value count; ///< of programs, along the first axis
+  int64_t bytes = 0;                  ///< of the rows of one program
+  int64_t onceBytes = 0;              ///< of those that are the same for all programs
+  Value count;                        ///< of programs, along the first axis
 };
 
 /// Adds what `value` is computed of. False where that cannot be computed for another program
@@ -116,7 +119,8 @@ bool Persistence::addSlice(Value value, llvm::SetVector<Operation *> &ops, bool 
   return true;
 }
 
-void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis) {
+void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis,
+                         bool once) {
   auto type = dyn_cast<RankedTensorType>(load.getType());
   if (!type)
     return;
@@ -131,14 +135,14 @@ void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &a
                 layout.size(Axis::Warp) < ngpu::warpCount(kernel);
   unsigned element = tile::sizeInBytes(type.getElementType());
   unsigned contiguity = accessWidth(analysis, load.getPtr(), load.getMask()).elements;
-  if (!ofProgram || copies || contiguity * element < kLeastBytes)
+  if (ofProgram == once || copies || contiguity * element < kLeastBytes)
     return;
   int64_t own = type.getNumElements() * element / options.numBlocks;
-  if (bytes + own + kRest > options.machine.maxSharedBytes)
+  if (bytes + onceBytes + own + kRest > options.machine.maxSharedBytes)
     return;
-  bytes += own;
+  (once ? onceBytes : bytes) += own;
   slice.insert_range(ops);
-  rows.push_back({load, contiguity, own, Value()});
+  rows.push_back({load, contiguity, own, once, Value()});
 }
 
 /// Does a block have a multiprocessor to itself, and so much to compute for each byte that memory
@@ -152,7 +156,7 @@ bool Persistence::pays() {
   // Gains and the like are read behind the reductions; few warps wait for them one after the other.
   bool others = llvm::any_of(body, [&](Operation &op) {
     return isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
-           llvm::none_of(rows, [&](const Row &row) { return row.load == &op; });
+           llvm::none_of(rows, [&](const Row &row) { return !row.once && row.load == &op; });
   });
   if (others && options.numWarps < kManyWarps)
     return false;
@@ -172,17 +176,25 @@ bool Persistence::plan() {
   if (!reduces || llvm::none_of(body, isProgram))
     return false;
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
-  for (Operation &op : body) {
-    if (isa<tile::StoreOp>(op)) // of this program, which its later loads may read
-      break;
-    if (auto load = dyn_cast<tile::LoadOp>(op))
-      addRow(load, analysis);
-  }
-  return !rows.empty() && pays();
+  auto addRows = [&](bool once) {
+    for (Operation &op : body) {
+      if (isa<tile::StoreOp>(op)) // of this program, which its later loads may read
+        break;
+      if (auto load = dyn_cast<tile::LoadOp>(op))
+        addRow(load, analysis, once);
+    }
+  };
+  addRows(/*once=*/false);
+  if (rows.empty() || !pays())
+    return false;
+  if (options.persistentRows == PersistentRows::Always) // not timed in those of `Wide`
+    addRows(/*once=*/true);
+  return true;
 }
 
-/// Starts the copies of the rows of `program`, if it `exists` (null: it does).
-void Persistence::fetch(Value program, Value exists) {
+/// Starts the copies of the rows of `program`, if it `exists` (null: it does), and with `all` of
+/// those that are the same for all programs.
+void Persistence::fetch(Value program, Value exists, bool all) {
   IRMapping map;
   // In the order of the kernel, where operands come first.
   for (Operation &op : llvm::make_early_inc_range(*rows.front().load->getBlock())) {
@@ -196,6 +208,8 @@ void Persistence::fetch(Value program, Value exists) {
       b.clone(op, map);
   }
   for (Row &row : rows) {
+    if (row.once && !all)
+      continue;
     Location at = row.load.getLoc();
     Value ptr = map.lookupOrDefault(row.load.getPtr());
     Value mask = row.load.getMask() ? map.lookupOrDefault(row.load.getMask()) : Value();
@@ -225,7 +239,7 @@ unsigned Persistence::rewrite() {
     auto type = ngpu::BufferType::get(b.getContext(), {row.bytes}, b.getI8Type(), layout);
     row.buffer = ngpu::LocalAllocOp::create(b, row.load.getLoc(), type, Value(), IntegerAttr());
   }
-  fetch(first, Value());
+  fetch(first, Value(), /*all=*/true);
   auto loop = scf::ForOp::create(b, loc, first, count, running);
   Block *inside = loop.getBody();
   for (Operation *op : program)
@@ -234,11 +248,13 @@ unsigned Persistence::rewrite() {
   ngpu::AsyncWaitOp::create(b, loc, 0);
 
   // The next rows are copied to where these have been read from.
-  b.setInsertionPointAfter(rows.back().load);
+  for (Row &row : rows)
+    if (!row.once)
+      b.setInsertionPointAfter(row.load);
   Value rest = arith::SubIOp::create(b, loc, count, loop.getInductionVar());
   Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, rest, running);
   Value next = arith::AddIOp::create(b, loc, loop.getInductionVar(), running);
-  fetch(next, exists);
+  fetch(next, exists, /*all=*/false);
   for (Row &row : rows) {
     b.setInsertionPoint(row.load);
     Value fetched = ngpu::FetchedOp::create(b, row.load.getLoc(), row.load.getType(),
@@ -258,7 +274,7 @@ unsigned Persistence::rewrite() {
   for (Row &row : rows)
     ngpu::LocalDeallocOp::create(b, loc, row.buffer);
   kernel->setAttr(ngpu::persistentName, b.getI32IntegerAttr(1));
-  return unsigned(bytes);
+  return unsigned(bytes + onceBytes);
 }
 
 } // namespace
