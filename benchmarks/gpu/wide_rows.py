@@ -80,7 +80,7 @@ def shapes(columns):
         return [(1, 8), (1, 16), (1, 32), (2, 4), (2, 8)]
     if columns <= 65536:
         return [(2, 16), (2, 8), (4, 4), (4, 8), (8, 4)]
-    return [(4, 16), (8, 4), (8, 8)] if columns <= 131072 else [(8, 8), (8, 16)]
+    return [(4, 16), (8, 4), (8, 8)] if columns <= 131072 else [(16, 4), (8, 8), (8, 16)]
 
 
 def variants(dtype, columns):

@@ -246,6 +246,9 @@ void Reduction::run() {
     llvm::Value *base = sends ? sending.slot : e.scratch(op);
     bool crosses = crossesBlocks(op);
     unsigned received = 0;
+    // No lane sends while another one of its warp still reads what was sent before.
+    if (sends && llvm::none_of(plan.steps, [](const auto &step) { return step.lane != 0; }))
+      e.syncWarp();
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
           e.b.getInt8Ty(), base, scratch.offsets[operand] + copy * scratch.copyBytes[operand]);

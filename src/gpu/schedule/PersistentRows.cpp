@@ -21,6 +21,7 @@
 
 #include "gpu/layouts/AccessWidth.h"
 #include "gpu/schedule/KeptWords.h"
+#include "gpu/schedule/SendPartials.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 
@@ -44,6 +45,9 @@ constexpr int64_t kRest = 8 * 1024;
 constexpr int kManyWarps = 16;
 /// Registers of a thread besides those of its row.
 constexpr int64_t kBeside = 24;
+/// As many blocks of a cluster on a multiprocessor hide the phases of one another.
+constexpr int64_t kFewBlocks = 4;
+
 bool isProgram(Operation &op) {
   auto id = dyn_cast<tile::ProgramIdOp>(op);
   return id && id.getAxis() == 0;
@@ -84,9 +88,11 @@ public:
   unsigned rewrite();
 
 private:
+  bool paysInCluster(int64_t kept, int64_t block) const;
   bool addSlice(Value value, llvm::SetVector<Operation *> &ops, bool &ofProgram);
   void addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis, bool once);
-  bool pays();
+  bool isRow(Operation &op, bool once) const;
+  bool pays() const;
   void fetch(Value program, Value exists, bool all);
 
   func::FuncOp kernel;
@@ -145,25 +151,52 @@ void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &a
   rows.push_back({load, contiguity, own, once, Value()});
 }
 
+/// Is `op` the load of a row that is fetched ahead, or with `once` of any that is fetched?
+bool Persistence::isRow(Operation &op, bool once) const {
+  return llvm::any_of(rows, [&](const Row &row) { return (once || !row.once) && row.load == &op; });
+}
+
+/// In a cluster whose reductions send, few blocks of which fit on a multiprocessor: a row that is
+/// kept as wider numbers than it is read as, as for one block. An fp32 row gains by what is saved
+/// when the gains that are read with it are fetched once; without any, or where they do not fit
+/// beside the row, other blocks hide as much (docs/notes/performance.md).
+bool Persistence::paysInCluster(int64_t kept, int64_t block) const {
+  if (!options.sendsPartials || kFewBlocks * block <= options.machine.registers ||
+      llvm::any_of(body, [](Operation &op) { return meetsBlocks(&op); }))
+    return false;
+  int64_t read = bytes * options.numBlocks;
+  bool narrow = llvm::all_of(rows, [](Row row) {
+    return row.once || tile::sizeInBytes(tile::elementOf(row.load.getType())) < 4;
+  });
+  bool allFetched = llvm::all_of(body, [&](Operation &op) {
+    return !isa<tile::LoadOp>(op) || !isa<RankedTensorType>(op.getResult(0).getType()) ||
+           isRow(op, /*once=*/true);
+  });
+  return (narrow && read < 4 * kept) || (read <= 4 * kept && onceBytes && allFetched);
+}
+
 /// Does a block have a multiprocessor to itself, and so much to compute for each byte that memory
 /// would wait for it? That is so where rows are kept as wider numbers than they are read as; of
 /// fp32 rows the fixed share of programs that a block gets costs more than the overlap gains
-/// (docs/notes/performance.md). Clusters and the compiler's gradients have not gained, or have not
-/// been measured.
-bool Persistence::pays() {
+/// (docs/notes/performance.md). The compiler's gradients have not been measured.
+bool Persistence::pays() const {
   if (options.persistentRows == PersistentRows::Always)
     return true;
+  if (kernel->hasAttr("tile.gradients"))
+    return false;
+  int64_t kept = wordsKept(kernel), threads = int64_t(options.numWarps) * options.machine.lanes;
+  int64_t perThread = llvm::divideCeil(kept, threads) + kBeside;
+  int64_t block = perThread * threads / options.numBlocks;
+  if (options.numBlocks > 1)
+    return paysInCluster(kept, block);
   // Gains and the like are read behind the reductions; few warps wait for them one after the other.
   bool others = llvm::any_of(body, [&](Operation &op) {
     return isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
-           llvm::none_of(rows, [&](const Row &row) { return !row.once && row.load == &op; });
+           !isRow(op, /*once=*/false);
   });
   if (others && options.numWarps < kManyWarps)
     return false;
-  int64_t kept = wordsKept(kernel), threads = int64_t(options.numWarps) * options.machine.lanes;
-  int64_t block = (llvm::divideCeil(kept, threads) + kBeside) * threads;
-  return options.numBlocks == 1 && !kernel->hasAttr("tile.gradients") && bytes < 4 * kept &&
-         2 * block > options.machine.registers;
+  return bytes < 4 * kept && 2 * block > options.machine.registers;
 }
 
 bool Persistence::plan() {
@@ -185,11 +218,10 @@ bool Persistence::plan() {
     }
   };
   addRows(/*once=*/false);
-  if (rows.empty() || !pays())
+  if (rows.empty())
     return false;
-  if (options.persistentRows == PersistentRows::Always) // not timed in those of `Wide`
-    addRows(/*once=*/true);
-  return true;
+  addRows(/*once=*/true);
+  return pays();
 }
 
 /// Starts the copies of the rows of `program`, if it `exists` (null: it does), and with `all` of
