@@ -8,9 +8,11 @@ rate of PyTorch's copy, then
   N x W       N blocks of W warps, by `num_ctas`
   1 x W, next bf16: with NEREID_PERSISTENT_ROWS=always, blocks run several programs and fetch the row of the next one ahead
   N x W, fp32 bf16: without NEREID_KEEP_NARROW=1, with which N x W runs: values of the row are kept as fp32 instead of computed again
+  N x W, sent without it, and with NEREID_CLUSTER_SENDS=1: blocks send partial results in place of meeting at the cluster's barrier
+  N x W, both the same with NEREID_PERSISTENT_ROWS=always
 
 with the median time of 11 trials that take turns, the memory rate relative to the copy, registers, spills, the largest error against fp64. Two runs must agree
-bit for bit. Exits with 1 if a result is wrong. About 90 seconds for two kernels.
+bit for bit. Exits with 1 if a result is wrong. Minutes for all kernels; `--kernels`, `--dtypes` and `--columns` choose.
 """
 
 import argparse
@@ -78,20 +80,23 @@ def shapes(columns):
         return [(1, 8), (1, 16), (1, 32), (2, 4), (2, 8)]
     if columns <= 65536:
         return [(2, 16), (2, 8), (4, 4), (4, 8), (8, 4)]
-    return [(4, 16), (8, 4), (8, 8)] if columns <= 131072 else [(8, 8), (8, 16)]
+    return [(4, 16), (8, 4), (8, 8)] if columns <= 131072 else [(16, 4), (8, 8), (8, 16)]
 
 
 def variants(dtype, columns):
-    """Name, settings (clusters, persistent_rows, keep_narrow), options."""
+    """Name, settings (clusters, persistent_rows, keep_narrow, cluster_sends), options."""
     for count in (4, 16):
-        yield f"chosen, from {count}", (True, "", False), {"num_warps": count}
+        yield f"chosen, from {count}", (True, "", False, nereid.knobs.nereid.cluster_sends), {"num_warps": count}
     for blocks, count in shapes(columns):
         options = {"num_ctas": blocks, "num_warps": count}
-        yield f"{blocks} x {count}", (False, "never", True), options
+        yield f"{blocks} x {count}", (False, "never", True, False), options
+        if blocks > 1:
+            yield f"{blocks} x {count}, sent", (False, "never", False, True), options
+            yield f"{blocks} x {count}, both", (False, "always", False, True), options
         if dtype != torch.float32 and blocks == 1:
-            yield f"{blocks} x {count}, next", (False, "always", True), options
+            yield f"{blocks} x {count}, next", (False, "always", True, False), options
         elif dtype != torch.float32:
-            yield f"{blocks} x {count}, fp32", (False, "never", False), options
+            yield f"{blocks} x {count}, fp32", (False, "never", False, False), options
 
 
 def measure(name, dtype, columns):
@@ -104,9 +109,9 @@ def measure(name, dtype, columns):
     cases = list(variants(dtype, columns))
     outs = [torch.empty_like(x) for _ in cases]
     block = nereid.next_power_of_2(columns)
-    compiled = {}
+    compiled, knobs = {}, nereid.knobs.nereid
     for settings in {case[1] for case in cases}:
-        nereid.knobs.nereid.clusters, nereid.knobs.nereid.persistent_rows, nereid.knobs.nereid.keep_narrow = settings
+        knobs.clusters, knobs.persistent_rows, knobs.keep_narrow, knobs.cluster_sends = settings
         fresh = nereid.jit(kernel.fn)
         mine = [(case, out) for case, out in zip(cases, outs) if case[1] == settings]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -22,7 +22,7 @@ struct Machine {
   unsigned registers = 65536; ///< of a multiprocessor, 32 bits each, which its threads share
   unsigned threadRegisters = 255;   ///< of a thread at most
   unsigned maxSharedBytes = 232448; ///< dynamic shared memory of a block at most
-  int generation = 90;              ///< its number among the target's machines, for reports alone
+  int generation = 90;              ///< its number among the target's machines
 };
 
 } // namespace nereid::gpu

@@ -41,7 +41,8 @@ struct GpuOptions {
   /// Several blocks may run a program although `numBlocks` is 1 (ChooseBlocks.h); `numWarps` is
   /// then that of the one block.
   bool choosesBlocks = false;
-  bool keepsNarrow = true; ///< KeepNarrow.cpp
+  bool keepsNarrow = true;    ///< KeepNarrow.cpp
+  bool sendsPartials = false; ///< SendPartials.cpp
   PersistentRows persistentRows = PersistentRows::Never;
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;

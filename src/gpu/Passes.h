@@ -28,6 +28,9 @@ void shareExchanges(mlir::func::FuncOp kernel);
 /// (KeepNarrow.cpp).
 void keepNarrow(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Reductions across the blocks of a cluster send their partial results (SendPartials.cpp).
+void sendPartials(mlir::func::FuncOp kernel, const GpuOptions &options);
+
 /// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on
 /// all tensor types, `ngpu.convert_layout` where a use needs another layout, `tile.dot` to
 /// `ngpu.mma`, `ngpu.wgmma` or `ngpu.fma_dot` with their operands in shared memory

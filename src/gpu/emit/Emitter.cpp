@@ -55,6 +55,7 @@ struct Emitter::State {
   llvm::BasicBlock *furtherWarps = nullptr; ///< where those of other parts begin
   DebugInfo debug;
   llvm::Value *globalScratch = nullptr, *programs = nullptr;
+  llvm::AllocaInst *sendings = nullptr;           ///< how many there have been
   llvm::SmallVector<llvm::Value *, 4> tensorMaps; ///< their addresses
   std::optional<std::string> error;
 
@@ -484,6 +485,25 @@ void Emitter::barrier(bool allBlocks) {
   if (region.warps == blockCount())
     return syncWarp();
   blockBarrier(region.barrier, region.warps == launchedWarps() ? 0 : region.warps);
+}
+
+Emitter::Sending Emitter::nextSending() {
+  unsigned bytes = ngpu::sendBytes(kernel);
+  if (!state->sendings) {
+    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    llvm::BasicBlock &entry = state->function->getEntryBlock();
+    b.SetInsertPoint(&entry, entry.begin());
+    state->sendings = b.CreateAlloca(b.getInt32Ty());
+    b.CreateStore(i32(0), state->sendings);
+  }
+  llvm::Value *number = b.CreateLoad(b.getInt32Ty(), state->sendings);
+  b.CreateStore(b.CreateAdd(number, i32(1)), state->sendings);
+  llvm::Value *odd = b.CreateAnd(number, 1);
+  auto part = [&](uint32_t start, uint32_t size) {
+    return b.CreateInBoundsGEP(b.getInt8Ty(), shared(start), b.CreateMul(odd, i32(size)));
+  };
+  return {part(ngpu::kSendBarrierBytes, bytes), part(0, 8),
+          b.CreateAnd(b.CreateLShr(number, 1), 1)};
 }
 
 void Emitter::inBlocks(llvm::Value *address, bool allBlocks,

@@ -138,6 +138,12 @@ public:
 
   /// A barrier of the warps of the region: of the program or, if not `allBlocks`, of this block.
   void barrier(bool allBlocks = true);
+  /// Of the next reduction whose partial results blocks send one another (SendPartials.cpp): the
+  /// slot, its mbarrier, and the parity of the mbarrier's phase.
+  struct Sending {
+    llvm::Value *slot, *barrier, *parity;
+  };
+  Sending nextSending();
   /// Calls `store` with `address`, in shared memory, or with its place in the shared memory of
   /// every block of the program.
   void inBlocks(llvm::Value *address, bool allBlocks,

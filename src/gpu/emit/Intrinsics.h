@@ -46,6 +46,14 @@ public:
   virtual void barrierOfBlocks() = 0;
   virtual void arriveAtBlocks() = 0;
   virtual void waitForBlocks() = 0;
+  /// Sends i32 words (1, 2 or 4) to `address` in the shared memory of block `rank`, whose mbarrier
+  /// that is where `barrier` is here counts their bytes. For one thread.
+  virtual void sendWords(llvm::ArrayRef<llvm::Value *> words, llvm::Value *address,
+                         llvm::Value *barrier, llvm::Value *rank) = 0;
+  /// For one thread: this phase of the mbarrier ends when so many bytes have arrived.
+  virtual void expectWords(llvm::Value *barrier, unsigned bytes) = 0;
+  /// For each thread: waits for the end of the phase of this parity (i32).
+  virtual void receiveWords(llvm::Value *barrier, llvm::Value *parity) = 0;
   /// LLVM's name of the synchronisation scope of a block.
   virtual llvm::StringRef blockScope() const = 0;
 

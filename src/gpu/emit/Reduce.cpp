@@ -241,8 +241,14 @@ void Reduction::run() {
   if (plan.partialBits) {
     AxisScratch scratch =
         axisScratch(plan, op.getSrcs().getTypes(), axisCopies(type, axis, commutes));
-    llvm::Value *base = e.scratch(op);
+    bool sends = op->hasAttr(ngpu::sendsName);
+    Emitter::Sending sending = sends ? e.nextSending() : Emitter::Sending();
+    llvm::Value *base = sends ? sending.slot : e.scratch(op);
     bool crosses = crossesBlocks(op);
+    unsigned received = 0;
+    // No lane sends while another one of its warp still reads what was sent before.
+    if (sends && llvm::none_of(plan.steps, [](const auto &step) { return step.lane != 0; }))
+      e.syncWarp();
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
           e.b.getInt8Ty(), base, scratch.offsets[operand] + copy * scratch.copyBytes[operand]);
@@ -254,12 +260,20 @@ void Reduction::run() {
           Values values;
           for (const Element &element : part)
             values.push_back(element[k]);
-          storeShared(e, address(k, copy++),
-                      {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values,
-                      crosses);
+          SharedMove move{plan.stored, plan.memory, values[0]->getType(), 1, 0, false};
+          if (sends)
+            received += sendShared(e, address(k, copy++), sending.barrier, move, values);
+          else
+            storeShared(e, address(k, copy++), move, values, crosses);
         }
     }
-    e.barrier(crosses);
+    if (sends) {
+      e.when(e.b.CreateICmpEQ(e.threadIndex(1024), e.i32(0)),
+             [&] { e.expectWords(sending.barrier, received); });
+      e.receiveWords(sending.barrier, sending.parity);
+    } else {
+      e.barrier(crosses);
+    }
     unsigned copy = 0, partials = 1u << plan.heldBits;
     for (auto &repeat : parts)
       for (auto &part : repeat) {

@@ -232,6 +232,46 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
   });
 }
 
+unsigned sendShared(Emitter &e, llvm::Value *base, llvm::Value *barrier, const SharedMove &move,
+                    llvm::ArrayRef<llvm::Value *> registers) {
+  Access access(e, move);
+  const unsigned lanes = e.options.machine.lanes, blocks = e.blockCount();
+  uint32_t freeLanes =
+      (move.distributed.freeBits(Axis::Lane) | ~(move.distributed.size(Axis::Lane) - 1)) &
+      (lanes - 1);
+  auto vector =
+      sharedAccess(move.distributed, move.memory, access.bytes * 8, /*matrices=*/false).vector;
+  SharedAddresses own(e, base, access.laneBytes, access.warpBytes);
+  unsigned bytes = 0;
+  auto sendTo = [&](llvm::Value *rank) {
+    bytes = 0;
+    for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
+      forGroups(access, bitMask(vector.registerBits), [&](unsigned reg, uint32_t offset) {
+        Values words;
+        for (unsigned i = 0; i < vector.elements; ++i) {
+          llvm::Value *value =
+              registers[repeat * access.coreRegisters() + (reg | spread(i, vector.registerBits))];
+          words.append(e.toWords(toStored(e, value)));
+        }
+        e.sendWords(words, own.at(offset, repeat * move.repeatBytes), barrier, rank);
+        bytes += words.size() * 4;
+      });
+  };
+  // Where all lanes have the same, each of the first ones serves a block.
+  if (freeLanes == lanes - 1 && blocks <= lanes) {
+    e.when(e.b.CreateICmpULT(e.laneId(), e.i32(blocks)), [&] { sendTo(e.laneId()); });
+  } else {
+    llvm::Value *owner = nullptr;
+    if (freeLanes)
+      owner = e.b.CreateICmpEQ(e.b.CreateAnd(e.laneId(), freeLanes), e.i32(0));
+    e.when(owner, [&] {
+      for (unsigned rank = 0; rank < blocks; ++rank)
+        sendTo(e.i32(rank));
+    });
+  }
+  return bytes * (lanes >> llvm::popcount(freeLanes)) * e.warpCount();
+}
+
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {
   Access access(e, move);
   auto [vector, matrix, conflicts, cost] =

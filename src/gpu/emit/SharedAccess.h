@@ -43,6 +43,11 @@ llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element);
 /// the program; otherwise each block writes the elements that its threads have to its own.
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
                  llvm::ArrayRef<llvm::Value *> registers, bool allBlocks = false);
+/// Sends every element once, of 32 or 64 bits, by the place that owns it, to the shared memory of
+/// all blocks of the program, `base` there, whose mbarriers at `barrier` count the bytes. The bytes
+/// that each of them receives.
+unsigned sendShared(Emitter &e, llvm::Value *base, llvm::Value *barrier, const SharedMove &move,
+                    llvm::ArrayRef<llvm::Value *> registers);
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move);
 
 } // namespace nereid::gpu

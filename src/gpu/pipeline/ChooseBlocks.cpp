@@ -19,9 +19,23 @@ constexpr int kBeside = 16;
 constexpr int kWarps = 4;
 /// Blocks of a cluster at most: as many as every machine with clusters can place.
 constexpr int kMostBlocks = 8;
+/// The same for reductions that send their partial results, on machines of the generation that this
+/// has been measured on, whose whole devices place them. At barriers 16 blocks are often slower.
+constexpr int kMostSending = 16, kMeasured = 90;
 /// With this many registers a thread three blocks of 4 warps fit on a multiprocessor. Twice as many
 /// blocks for a program, of which five fit, are slower (docs/notes/performance.md#wide-rows).
 constexpr int kEnough = 168;
+
+int mostBlocks(func::FuncOp kernel, const GpuOptions &options) {
+  bool meets = kernel->hasAttr("tile.gradients") || // not timed
+               kernel
+                   .walk([](Operation *op) {
+                     return isa<tile::ScanOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+                   })
+                   .wasInterrupted();
+  return options.sendsPartials && !meets && options.machine.generation == kMeasured ? kMostSending
+                                                                                    : kMostBlocks;
+}
 
 /// What keeps programs on one block unless their author asks for more: exchanges of whole tensors,
 /// which cost more than the spills, and all that may depend on how many programs run at the same
@@ -55,8 +69,9 @@ std::optional<BlockChoice> chooseBlocks(func::FuncOp kernel, const GpuOptions &o
   if (words == 0 || choice.needed <= choice.there)
     return std::nullopt;
 
+  const int most = mostBlocks(kernel, options);
   GpuOptions divided = options;
-  divided.numBlocks = kMostBlocks;
+  divided.numBlocks = most;
   if (oneBlock(kernel, divided) || kernel->getParentOfType<ModuleOp>()
                                        .walk([](Operation *op) {
                                          return staysOnOneBlock(op) ? WalkResult::interrupt()
@@ -67,14 +82,15 @@ std::optional<BlockChoice> chooseBlocks(func::FuncOp kernel, const GpuOptions &o
 
   // The fewest blocks with which several of them fit on a multiprocessor.
   choice.warps = kWarps;
-  for (choice.blocks = 2; choice.blocks <= kMostBlocks; choice.blocks *= 2)
+  for (choice.blocks = 2; choice.blocks <= most; choice.blocks *= 2)
     if (needed(choice.blocks * kWarps) <= kEnough)
       return choice;
-  choice.blocks = kMostBlocks;
+  choice.blocks = most;
   // Rows that fill several multiprocessors.
-  int most = std::min(16, int(machine.registers / machine.threadRegisters / machine.lanes) * 2);
-  for (choice.warps = 2 * kWarps; choice.warps < most; choice.warps *= 2)
-    if (needed(kMostBlocks * choice.warps) <= there(choice.warps))
+  int mostWarps =
+      std::min(16, int(machine.registers / machine.threadRegisters / machine.lanes) * 2);
+  for (choice.warps = 2 * kWarps; choice.warps < mostWarps; choice.warps *= 2)
+    if (needed(most * choice.warps) <= there(choice.warps))
       break;
   return choice;
 }

@@ -176,6 +176,12 @@ constexpr Step steps[] = {
     // After all passes that make or remove conversions.
     {"expand-conversions", "make buffers of conversions through shared memory",
      [](State &state) { return expandConversions(state.kernel, state.options); }},
+    // Of these no scratch memory is allocated.
+    {"send-partials", "let reductions across blocks send their partial results",
+     [](State &state) -> llvm::Error {
+       sendPartials(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     // Now all buffers exist.
     {"allocate-shared", "place buffers in shared memory by liveness",
      [](State &state) -> llvm::Error {
@@ -288,6 +294,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.multicast = multicast;
     options.persistentRows = persistentRows;
     options.keepsNarrow = keepsNarrow;
+    options.sendsPartials = sendsPartials;
     options.verify = true;
     return options;
   }
@@ -334,6 +341,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<bool> keepsNarrow{
       *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
       llvm::cl::init(true)};
+  Pass::Option<bool> sendsPartials{
+      *this, "sends", llvm::cl::desc("reductions across blocks send their partial results"),
+      llvm::cl::init(false)};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

@@ -14,12 +14,14 @@
 // The row of the next program is under way while this one computes and writes. Every thread copies
 // the elements that it will read itself (`ngpu.fetch`), so that no barrier is needed, and the
 // blocks of a cluster copy their own parts. Programs of a launch have no order, so a load may pass
-// the stores of another program. Programs that might wait for one another do not run like this:
-// those with atomics, volatile loads, loops, calls or assembly.
+// the stores of another program. What all programs read, such as the gains of a norm, is copied
+// once, before the loop, where shared memory has room for it. Programs that might wait for one
+// another do not run like this: those with atomics, volatile loads, loops, calls or assembly.
 #include "gpu/schedule/PersistentRows.h"
 
 #include "gpu/layouts/AccessWidth.h"
 #include "gpu/schedule/KeptWords.h"
+#include "gpu/schedule/SendPartials.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 
@@ -43,6 +45,9 @@ constexpr int64_t kRest = 8 * 1024;
 constexpr int kManyWarps = 16;
 /// Registers of a thread besides those of its row.
 constexpr int64_t kBeside = 24;
+/// As many blocks of a cluster on a multiprocessor hide the phases of one another.
+constexpr int64_t kFewBlocks = 4;
+
 bool isProgram(Operation &op) {
   auto id = dyn_cast<tile::ProgramIdOp>(op);
   return id && id.getAxis() == 0;
@@ -69,6 +74,7 @@ struct Row {
   tile::LoadOp load;
   unsigned contiguity;
   int64_t bytes; ///< of a block
+  bool once;     ///< the same for all programs
   Value buffer;
 };
 
@@ -82,10 +88,12 @@ public:
   unsigned rewrite();
 
 private:
+  bool paysInCluster(int64_t kept, int64_t block) const;
   bool addSlice(Value value, llvm::SetVector<Operation *> &ops, bool &ofProgram);
-  void addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis);
-  bool pays();
-  void fetch(Value program, Value exists);
+  void addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis, bool once);
+  bool isRow(Operation &op, bool once) const;
+  bool pays() const;
+  void fetch(Value program, Value exists, bool all);
 
   func::FuncOp kernel;
   const GpuOptions &options;
@@ -94,8 +102,9 @@ private:
   Location loc;
   SmallVector<Row> rows;
   llvm::SetVector<Operation *> slice; ///< that computes where the rows are
-  int64_t bytes = 0;
-  Value count; ///< of programs, along the first axis
+  int64_t bytes = 0;                  ///< of the rows of one program
+  int64_t onceBytes = 0;              ///< of those that are the same for all programs
+  Value count;                        ///< of programs, along the first axis
 };
 
 /// Adds what `value` is computed of. False where that cannot be computed for another program
@@ -116,7 +125,8 @@ bool Persistence::addSlice(Value value, llvm::SetVector<Operation *> &ops, bool 
   return true;
 }
 
-void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis) {
+void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &analysis,
+                         bool once) {
   auto type = dyn_cast<RankedTensorType>(load.getType());
   if (!type)
     return;
@@ -131,35 +141,62 @@ void Persistence::addRow(tile::LoadOp load, const transforms::IntegerAnalysis &a
                 layout.size(Axis::Warp) < ngpu::warpCount(kernel);
   unsigned element = tile::sizeInBytes(type.getElementType());
   unsigned contiguity = accessWidth(analysis, load.getPtr(), load.getMask()).elements;
-  if (!ofProgram || copies || contiguity * element < kLeastBytes)
+  if (ofProgram == once || copies || contiguity * element < kLeastBytes)
     return;
   int64_t own = type.getNumElements() * element / options.numBlocks;
-  if (bytes + own + kRest > options.machine.maxSharedBytes)
+  if (bytes + onceBytes + own + kRest > options.machine.maxSharedBytes)
     return;
-  bytes += own;
+  (once ? onceBytes : bytes) += own;
   slice.insert_range(ops);
-  rows.push_back({load, contiguity, own, Value()});
+  rows.push_back({load, contiguity, own, once, Value()});
+}
+
+/// Is `op` the load of a row that is fetched ahead, or with `once` of any that is fetched?
+bool Persistence::isRow(Operation &op, bool once) const {
+  return llvm::any_of(rows, [&](const Row &row) { return (once || !row.once) && row.load == &op; });
+}
+
+/// In a cluster whose reductions send, few blocks of which fit on a multiprocessor: a row that is
+/// kept as wider numbers than it is read as, as for one block. An fp32 row gains by what is saved
+/// when the gains that are read with it are fetched once; without any, or where they do not fit
+/// beside the row, other blocks hide as much (docs/notes/performance.md).
+bool Persistence::paysInCluster(int64_t kept, int64_t block) const {
+  if (!options.sendsPartials || kFewBlocks * block <= options.machine.registers ||
+      llvm::any_of(body, [](Operation &op) { return meetsBlocks(&op); }))
+    return false;
+  int64_t read = bytes * options.numBlocks;
+  bool narrow = llvm::all_of(rows, [](Row row) {
+    return row.once || tile::sizeInBytes(tile::elementOf(row.load.getType())) < 4;
+  });
+  bool allFetched = llvm::all_of(body, [&](Operation &op) {
+    return !isa<tile::LoadOp>(op) || !isa<RankedTensorType>(op.getResult(0).getType()) ||
+           isRow(op, /*once=*/true);
+  });
+  return (narrow && read < 4 * kept) || (read <= 4 * kept && onceBytes && allFetched);
 }
 
 /// Does a block have a multiprocessor to itself, and so much to compute for each byte that memory
 /// would wait for it? That is so where rows are kept as wider numbers than they are read as; of
 /// fp32 rows the fixed share of programs that a block gets costs more than the overlap gains
-/// (docs/notes/performance.md). Clusters and the compiler's gradients have not gained, or have not
-/// been measured.
-bool Persistence::pays() {
+/// (docs/notes/performance.md). The compiler's gradients have not been measured.
+bool Persistence::pays() const {
   if (options.persistentRows == PersistentRows::Always)
     return true;
+  if (kernel->hasAttr("tile.gradients"))
+    return false;
+  int64_t kept = wordsKept(kernel), threads = int64_t(options.numWarps) * options.machine.lanes;
+  int64_t perThread = llvm::divideCeil(kept, threads) + kBeside;
+  int64_t block = perThread * threads / options.numBlocks;
+  if (options.numBlocks > 1)
+    return paysInCluster(kept, block);
   // Gains and the like are read behind the reductions; few warps wait for them one after the other.
   bool others = llvm::any_of(body, [&](Operation &op) {
     return isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
-           llvm::none_of(rows, [&](const Row &row) { return row.load == &op; });
+           !isRow(op, /*once=*/false);
   });
   if (others && options.numWarps < kManyWarps)
     return false;
-  int64_t kept = wordsKept(kernel), threads = int64_t(options.numWarps) * options.machine.lanes;
-  int64_t block = (llvm::divideCeil(kept, threads) + kBeside) * threads;
-  return options.numBlocks == 1 && !kernel->hasAttr("tile.gradients") && bytes < 4 * kept &&
-         2 * block > options.machine.registers;
+  return bytes < 4 * kept && 2 * block > options.machine.registers;
 }
 
 bool Persistence::plan() {
@@ -172,17 +209,24 @@ bool Persistence::plan() {
   if (!reduces || llvm::none_of(body, isProgram))
     return false;
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
-  for (Operation &op : body) {
-    if (isa<tile::StoreOp>(op)) // of this program, which its later loads may read
-      break;
-    if (auto load = dyn_cast<tile::LoadOp>(op))
-      addRow(load, analysis);
-  }
-  return !rows.empty() && pays();
+  auto addRows = [&](bool once) {
+    for (Operation &op : body) {
+      if (isa<tile::StoreOp>(op)) // of this program, which its later loads may read
+        break;
+      if (auto load = dyn_cast<tile::LoadOp>(op))
+        addRow(load, analysis, once);
+    }
+  };
+  addRows(/*once=*/false);
+  if (rows.empty())
+    return false;
+  addRows(/*once=*/true);
+  return pays();
 }
 
-/// Starts the copies of the rows of `program`, if it `exists` (null: it does).
-void Persistence::fetch(Value program, Value exists) {
+/// Starts the copies of the rows of `program`, if it `exists` (null: it does), and with `all` of
+/// those that are the same for all programs.
+void Persistence::fetch(Value program, Value exists, bool all) {
   IRMapping map;
   // In the order of the kernel, where operands come first.
   for (Operation &op : llvm::make_early_inc_range(*rows.front().load->getBlock())) {
@@ -196,6 +240,8 @@ void Persistence::fetch(Value program, Value exists) {
       b.clone(op, map);
   }
   for (Row &row : rows) {
+    if (row.once && !all)
+      continue;
     Location at = row.load.getLoc();
     Value ptr = map.lookupOrDefault(row.load.getPtr());
     Value mask = row.load.getMask() ? map.lookupOrDefault(row.load.getMask()) : Value();
@@ -225,7 +271,7 @@ unsigned Persistence::rewrite() {
     auto type = ngpu::BufferType::get(b.getContext(), {row.bytes}, b.getI8Type(), layout);
     row.buffer = ngpu::LocalAllocOp::create(b, row.load.getLoc(), type, Value(), IntegerAttr());
   }
-  fetch(first, Value());
+  fetch(first, Value(), /*all=*/true);
   auto loop = scf::ForOp::create(b, loc, first, count, running);
   Block *inside = loop.getBody();
   for (Operation *op : program)
@@ -234,11 +280,13 @@ unsigned Persistence::rewrite() {
   ngpu::AsyncWaitOp::create(b, loc, 0);
 
   // The next rows are copied to where these have been read from.
-  b.setInsertionPointAfter(rows.back().load);
+  for (Row &row : rows)
+    if (!row.once)
+      b.setInsertionPointAfter(row.load);
   Value rest = arith::SubIOp::create(b, loc, count, loop.getInductionVar());
   Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, rest, running);
   Value next = arith::AddIOp::create(b, loc, loop.getInductionVar(), running);
-  fetch(next, exists);
+  fetch(next, exists, /*all=*/false);
   for (Row &row : rows) {
     b.setInsertionPoint(row.load);
     Value fetched = ngpu::FetchedOp::create(b, row.load.getLoc(), row.load.getType(),
@@ -258,7 +306,7 @@ unsigned Persistence::rewrite() {
   for (Row &row : rows)
     ngpu::LocalDeallocOp::create(b, loc, row.buffer);
   kernel->setAttr(ngpu::persistentName, b.getI32IntegerAttr(1));
-  return unsigned(bytes);
+  return unsigned(bytes + onceBytes);
 }
 
 } // namespace

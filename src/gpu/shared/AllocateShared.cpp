@@ -36,8 +36,10 @@ unsigned scratchBytes(Operation *op) {
     return axisScratch(plan, tensors, axisCopies(type, axis, !ordered)).bytes;
   };
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
-    return along(cast<RankedTensorType>(reduce.getSrcs()[0].getType()), reduce.getAxis(),
-                 !tile::commutes(reduce.getCombine()), reduce.getSrcs().getTypes());
+    return op->hasAttr(ngpu::sendsName)
+               ? 0
+               : along(cast<RankedTensorType>(reduce.getSrcs()[0].getType()), reduce.getAxis(),
+                       !tile::commutes(reduce.getCombine()), reduce.getSrcs().getTypes());
   if (auto scan = dyn_cast<tile::ScanOp>(op))
     return along(cast<RankedTensorType>(scan.getSrcs()[0].getType()), scan.getAxis(), true,
                  scan.getSrcs().getTypes());
@@ -370,6 +372,8 @@ llvm::Expected<unsigned> allocateShared(func::FuncOp kernel, const GpuOptions &o
         functions.push_back(callee);
     });
   int64_t total = 0;
+  if (unsigned bytes = ngpu::sendBytes(kernel))
+    total = ngpu::kSendBarrierBytes + 2 * bytes;
   SmallVector<SharedBlock> all;
   for (func::FuncOp function : functions) {
     Allocation allocation(function);

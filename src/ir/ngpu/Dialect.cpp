@@ -251,8 +251,9 @@ constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   constexpr StringLiteral ofFunctions[] = {
-      "ngpu.num_warps",   "ngpu.num_blocks",    "ngpu.num_lanes", "ngpu.sm", "ngpu.shared_bytes",
-      "ngpu.tensor_maps", "ngpu.optional_maps", splitsName,       pairsName, persistentName};
+      "ngpu.num_warps",    "ngpu.num_blocks",  "ngpu.num_lanes",     "ngpu.sm",
+      "ngpu.shared_bytes", "ngpu.tensor_maps", "ngpu.optional_maps", splitsName,
+      pairsName,           persistentName,     sendBytesName};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))
@@ -262,6 +263,11 @@ LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == byGroupName) {
     if (!isa<LocalAllocOp>(op) || !isa<UnitAttr>(attribute.getValue()))
       return op->emitOpError() << "`" << name << "` is a mark of a buffer";
+    return success();
+  }
+  if (name == sendsName) {
+    if (!isa<tile::ReduceOp>(op) || !isa<UnitAttr>(attribute.getValue()))
+      return op->emitOpError() << "`" << name << "` is a mark of a reduction";
     return success();
   }
   bool isFunction = isa<func::FuncOp>(op), ofFunction = llvm::is_contained(ofFunctions, name);
@@ -275,6 +281,11 @@ LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitOpError() << "`" << name << "` is " << attribute.getValue()
                              << ": expected an i32 that is not negative";
   return success();
+}
+
+unsigned sendBytes(Operation *kernel) {
+  auto bytes = kernel->getAttrOfType<IntegerAttr>(sendBytesName);
+  return bytes ? unsigned(bytes.getInt()) : 0;
 }
 
 std::optional<uint32_t> scratchOffset(Operation *op) {

@@ -73,6 +73,16 @@ constexpr llvm::StringLiteral pairsName = "ngpu.pairs";
 bool isPaired(mlir::Operation *kernel);
 /// Of a kernel whose blocks or clusters run several programs each (`programs`).
 constexpr llvm::StringLiteral persistentName = "ngpu.persistent";
+/// Of a kernel whose blocks send one another partial results of reductions (SendPartials.cpp): the
+/// bytes of a slot for them, of which there are two behind two mbarriers, where the block's shared
+/// memory begins.
+constexpr llvm::StringLiteral sendBytesName = "ngpu.send_bytes";
+/// The number; 0 where it is missing.
+unsigned sendBytes(mlir::Operation *kernel);
+/// Bytes of the mbarriers in front of the slots.
+constexpr unsigned kSendBarrierBytes = 16;
+/// The mark of a reduction that does so.
+constexpr llvm::StringLiteral sendsName = "ngpu.sends";
 /// The mark of a loop whose copies another part of warp_specialize issues.
 constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
 /// The mark of a `local_alloc` each part of which only one group of four warps accesses, ordered by

@@ -25,7 +25,8 @@ def NGPU_Dialect : Dialect {
     `ngpu.num_lanes` (i32; 32 where it is missing), `ngpu.sm` (i32: 80, 90, ... as the target numbers its machines), after allocation `ngpu.shared_bytes` (i32) and on every `ngpu.local_alloc` `offset` (bytes from the start of the
     block's dynamic shared memory). `ngpu.tensor_maps` (i32): how many tensor maps the launcher passes; `ngpu.optional_maps` (i32): a bit for each of the first 31 that it
     passes as zeros where it cannot make it. An op that needs scratch shared
-    memory of its own (reductions and scans across warps, scalar atomics) carries `ngpu.scratch` (i32: its offset). The verifier
+    memory of its own (reductions and scans across warps, scalar atomics) carries `ngpu.scratch` (i32: its offset). A reduction with `ngpu.sends` sends its partial results between the blocks instead;
+    `ngpu.send_bytes` (i32) of its kernel is the size of one of the two slots for them, behind two mbarriers at the start of shared memory. The verifier
     refuses other attributes of this dialect, other types, and other places.
 
     NVIDIA's own ops are marked by name: `wgmma`, `tma_*` (the copy engine), `mbarrier_*`.

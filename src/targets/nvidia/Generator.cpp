@@ -79,6 +79,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
                             : persistent == "always" ? gpu::PersistentRows::Always
                                                      : gpu::PersistentRows::Wide;
   result.keepsNarrow = Settings::current().keepNarrow;
+  result.sendsPartials = Settings::current().clusterSends;
   const std::string &scaling = Settings::current().skipScaling;
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
                        : scaling == "never" ? gpu::SkipScaling::Never
@@ -155,9 +156,9 @@ llvm::Expected<std::unique_ptr<CompiledKernel>> Compilation::run() {
   targets::setLlvmOptions();
   ngpu::loadDialects(*tileModule.getContext());
 
+  choosePtxVersion();
   if (llvm::Error error = lowerTensors())
     return std::move(error);
-  choosePtxVersion();
   for (auto step : {&Compilation::emitLlvm, &Compilation::link, &Compilation::optimise,
                     &Compilation::emitAssembly, &Compilation::finish})
     if (llvm::Error error = (this->*step)())
@@ -169,7 +170,9 @@ llvm::Expected<std::unique_ptr<CompiledKernel>> Compilation::run() {
 
 /// Layouts, shared memory, pipelines and barriers; tensors stay tensors.
 llvm::Error Compilation::lowerTensors() {
-  auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(arch, options), options.keepStages);
+  gpu::GpuOptions gpuOptions = gpuOptionsFor(arch, options);
+  gpuOptions.sendsPartials &= codegen.ptxVersion >= 81; // st.async
+  auto report = gpu::runGpuPipeline(tileModule, gpuOptions, options.keepStages);
   if (!report)
     return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
       return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,

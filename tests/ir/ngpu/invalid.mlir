@@ -32,6 +32,10 @@ func.func @unknown() attributes {ngpu.warps = 4 : i32} { return }
 func.func @wide() attributes {ngpu.num_warps = 4 : i64} { return }
 
 // -----
+// expected-error @below {{`ngpu.sends` is a mark of a reduction}}
+func.func @sends() attributes {ngpu.sends} { return }
+
+// -----
 // expected-error @below {{`ngpu.scratch` belongs to an op with scratch memory}}
 func.func @scratch() attributes {ngpu.scratch = 0 : i32} { return }
 

@@ -2,6 +2,7 @@
 // axis, combinations that do not commute, copies in lanes and warps, odd sizes.
 #include "Simulated.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -95,7 +96,8 @@ WarpSimulator::External expecting(Outcome &outcome, std::function<Pair(uint64_t)
 }
 
 SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome, unsigned blocks = 1,
-                       Damage damage = {}) {
+                       Damage damage = {}, bool sends = false,
+                       std::optional<unsigned> late = std::nullopt) {
   llvm::SmallVector<int64_t, 3> rest(one.shape);
   rest.erase(rest.begin() + one.axis);
   auto [inner, whole] = strides(one);
@@ -133,7 +135,7 @@ SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome, unsigned
                   }
                   return all;
                 }),
-      90, 232448, blocks, damage);
+      90, 232448, blocks, damage, sends, late);
 }
 
 SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome, unsigned blocks = 1) {
@@ -223,6 +225,28 @@ TEST(Axis, ReductionsAndScansOfClusters) {
     }
   }
   EXPECT_GT(meeting, 20u);
+}
+
+TEST(Axis, ReductionsOfClustersSendPartialResults) {
+  unsigned sending = 0;
+  for (unsigned seed = 0; seed < 2 * kManyWarps; ++seed) {
+    Case one = randomCase(seed);
+    unsigned blocks = seed % 2 ? 2 : 4;
+    if (one.warps < blocks)
+      continue;
+    SCOPED_TRACE(llvm::formatv("seed {0} axis {1} {2}", seed, one.axis, one.layout.str()).str());
+    for (bool compose : {true, false}) {
+      Outcome outcome;
+      SimulatedRun run =
+          runReduce(one, compose, outcome, blocks, {}, /*sends=*/true, seed % blocks);
+      ASSERT_EQ(run.error, "");
+      ASSERT_EQ(outcome.wrong, "");
+      if (run.sent)
+        EXPECT_EQ(run.meetings, 1u); // the start
+      sending += run.sent > 0;
+    }
+  }
+  EXPECT_GT(sending, 10u);
 }
 
 /// A row over 4 warps of 2 blocks.
@@ -333,6 +357,102 @@ TEST(Axis, FaultsOfClustersAreFound) {
       wrong);
   EXPECT_NE(said.find("may have ended when others reach its shared memory"), std::string::npos)
       << said;
+}
+
+/// Sums in a loop, each of which needs the one before: slots and mbarriers are used again.
+SimulatedRun runSums(unsigned late, std::string &wrong, Damage damage = {}) {
+  Case one = rowOfTwoBlocks();
+  constexpr int kSums = 7;
+  std::string type = tensor(one.shape, "i32", one.layout);
+  std::string body = indices("i", one.shape, one.layout) +
+                     input("x", "i", one.shape, "i32", one.layout, "input_b") +
+                     "  %first = arith.constant 0 : i32\n  %last = arith.constant " +
+                     std::to_string(kSums) + " : i32\n  %step = arith.constant 1 : i32\n" +
+                     "  %all = scf.for %n = %first to %last step %step iter_args(%v = %x) -> (" +
+                     type + ") : i32 {\n    %s = \"tile.reduce\"(%v) <{axis = 0 : i32}> ({" + kAdd +
+                     " : (" + type + ") -> i32\n    %t = tile.splat %s : i32 -> " + type +
+                     "\n    %w = arith.addi %v, %t : " + type + "\n    scf.yield %w : " + type +
+                     "\n  }\n" + record("i", "all", one.shape, "i32", one.layout, "record_b");
+  uint32_t added = 0, sum = 0;
+  for (int64_t i = 0; i < one.shape[0]; ++i)
+    sum += uint32_t(element(i).b);
+  for (int i = 0; i < kSums; ++i) {
+    added += sum;
+    sum *= uint32_t(one.shape[0] + 1);
+  }
+  Outcome outcome;
+  SimulatedRun run = simulate(body, one.warps,
+                              expecting(outcome,
+                                        [added](uint64_t index) {
+                                          Pair pair = element(index);
+                                          return Pair{0, uint32_t(pair.b) + added};
+                                        }),
+                              90, 232448, 2, damage, /*sends=*/true, late);
+  EXPECT_TRUE(run.sent == 7 * 2 * 4 || !run.error.empty()) << run.sent;
+  wrong = outcome.wrong;
+  return run;
+}
+
+TEST(Axis, SlotsOfSentPartialResultsAreUsedAgain) {
+  for (unsigned late : {0, 1}) {
+    std::string wrong;
+    EXPECT_EQ(runSums(late, wrong).error, "");
+    EXPECT_EQ(wrong, "");
+  }
+}
+
+TEST(Axis, FaultsOfSendingAreFound) {
+  auto forOps = [](llvm::Module &module, auto each) {
+    for (llvm::Function &function : module)
+      for (llvm::BasicBlock &block : function)
+        for (llvm::Instruction &op : llvm::make_early_inc_range(block))
+          each(op);
+  };
+  auto textOf = [](llvm::Instruction &op) -> llvm::StringRef {
+    auto *call = llvm::dyn_cast<llvm::CallInst>(&op);
+    auto *code = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+    return code ? llvm::StringRef(code->getAsmString()) : "";
+  };
+  std::string wrong;
+  // One slot and one mbarrier for all sums.
+  SimulatedRun run = runSums(1, wrong, [&](llvm::Module &module) {
+    forOps(module, [](llvm::Instruction &op) {
+      auto *one = op.getOpcode() == llvm::Instruction::And
+                      ? llvm::dyn_cast<llvm::ConstantInt>(op.getOperand(1))
+                      : nullptr;
+      if (!one || !one->isOne())
+        return;
+      if (llvm::isa<llvm::LoadInst>(op.getOperand(0)))
+        op.replaceAllUsesWith(llvm::ConstantInt::get(op.getType(), 0));
+      else if (auto *half = llvm::dyn_cast<llvm::BinaryOperator>(op.getOperand(0));
+               half && half->getOpcode() == llvm::Instruction::LShr)
+        op.setOperand(0, half->getOperand(0));
+    });
+  });
+  EXPECT_TRUE(!run.error.empty() || !wrong.empty());
+  // Nobody waits.
+  run = runSums(1, wrong, [&](llvm::Module &module) {
+    forOps(module, [&](llvm::Instruction &op) {
+      if (textOf(op).contains("mbarrier.try_wait"))
+        op.eraseFromParent();
+    });
+  });
+  EXPECT_TRUE(!run.error.empty() || !wrong.empty());
+  // Nobody says how much arrives.
+  run = runSums(1, wrong, [&](llvm::Module &module) {
+    forOps(module, [&](llvm::Instruction &op) {
+      if (textOf(op).contains("expect_tx"))
+        op.eraseFromParent();
+    });
+  });
+  EXPECT_NE(run.error.find("deadlock"), std::string::npos) << run.error;
+  // The other block may not have started.
+  run = runSums(1, wrong, [&](llvm::Module &module) {
+    for (auto id : {llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned,
+                    llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned})
+      forCalls(module, id, [](llvm::CallInst &call) { call.eraseFromParent(); });
+  });
+  EXPECT_NE(run.error.find("which may not have started"), std::string::npos) << run.error;
 }
 
 TEST(Axis, LanesShareThePartialResults) {

@@ -10,8 +10,9 @@ using namespace llvm;
 namespace nereid::test {
 
 bool CopyEngine::knows(StringRef text) {
-  for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "cp.async.bulk.",
-                         "cp.reduce.async.bulk.", "setmaxnreg", "prefetch.tensormap"})
+  for (StringRef name :
+       {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "st.async.", "cp.async.bulk.",
+        "cp.reduce.async.bulk.", "setmaxnreg", "prefetch.tensormap"})
     if (text.starts_with(name))
       return true;
   return false;
@@ -163,6 +164,21 @@ std::string CopyEngine::run(unsigned thread, StringRef text,
     shared[place - sharedBase] = 0x7f; // not a number, or a large one
   });
   underWay.push_back(std::move(copy));
+  return "";
+}
+
+std::string CopyEngine::send(uint64_t at, ArrayRef<uint64_t> words, uint64_t barrier) {
+  uint64_t size = 4 * words.size();
+  if (at < sharedBase || at - sharedBase + size > shared.size() || at % size)
+    return "words are sent beyond shared memory or misaligned, to byte " +
+           std::to_string(at - sharedBase);
+  Copy message{barrier, {}};
+  for (uint64_t i = 0; i < size; ++i) {
+    message.bytes.push_back({at - sharedBase + i, uint8_t(words[i / 4] >> 8 * (i % 4))});
+    shared[at - sharedBase + i] = 0x7f;
+  }
+  underWay.push_back(std::move(message));
+  ++sent;
   return "";
 }
 

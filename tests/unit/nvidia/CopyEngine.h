@@ -44,6 +44,11 @@ public:
                   llvm::function_ref<uint64_t(unsigned)> operand);
   /// Has the phase of that parity completed? `wrong`: not an mbarrier.
   bool completed(uint64_t barrier, uint64_t parity, std::string &wrong) const;
+  /// Words on their way from a thread of the cluster to `at`, whose bytes the mbarrier counts;
+  /// empty, or what is wrong.
+  std::string send(uint64_t at, llvm::ArrayRef<uint64_t> words, uint64_t barrier);
+  /// Is anything on its way to shared memory?
+  bool isReceiving() const { return !underWay.empty(); }
   /// Ends the oldest copy under way; false: there is none.
   bool finishOne();
   /// Are there copies to global memory that nobody has waited for?
@@ -54,6 +59,7 @@ public:
   std::function<std::string(uint64_t begin, uint64_t end)> onWrite;
 
   unsigned copies = 0; ///< boxes copied to shared memory
+  unsigned sent = 0;   ///< times that words were sent here
 
 private:
   struct Barrier {

@@ -86,6 +86,7 @@ struct SimulatedRun {
   std::string error;
   unsigned barriers = 0;
   unsigned meetings = 0; ///< barriers of the cluster
+  unsigned sent = 0;     ///< times that a thread has sent words to a block
   uint64_t shuffles = 0;
   unsigned sharedBytes = 0;
 };
@@ -93,11 +94,13 @@ struct SimulatedRun {
 /// Changes emitted code, to see that the simulator finds what is wrong then.
 using Damage = llvm::function_ref<void(llvm::Module &)>;
 
-/// `warps`: of all `blocks` of the program.
+/// `warps`: of all `blocks` of the program. `sends`: reductions across blocks send their partial
+/// results; `late`: a block that goes on only where no other one can.
 inline SimulatedRun simulate(const std::string &body, unsigned warps,
                              WarpSimulator::External external, int sm = 90,
                              unsigned maxSharedBytes = 232448, unsigned blocks = 1,
-                             Damage damage = {}) {
+                             Damage damage = {}, bool sends = false,
+                             std::optional<unsigned> late = std::nullopt) {
   SimulatedRun result;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   ngpu::loadDialects(context);
@@ -125,6 +128,8 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
   };
   if (failed(gpu::expandConversions(kernel, options)))
     return result;
+  options.sendsPartials = sends;
+  gpu::sendPartials(kernel, options);
   auto bytes = gpu::allocateShared(kernel, options);
   if (!bytes) {
     failed(bytes.takeError());
@@ -156,6 +161,7 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
     damage(*emitted->module);
   WarpSimulator simulator(*emitted->module, emitted->warps, *bytes, emitted->blocks);
   simulator.onCall(std::move(external));
+  simulator.late = late;
   result.error = simulator.run(emitted->entry, {});
   if (!result.error.empty()) {
     std::string printed;
@@ -164,6 +170,7 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
   }
   result.barriers = simulator.barriers;
   result.meetings = simulator.meetings;
+  result.sent = simulator.sent;
   result.shuffles = simulator.shuffles;
   return result;
 }

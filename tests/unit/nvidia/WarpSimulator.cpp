@@ -328,6 +328,22 @@ bool WarpSimulator::Interpreter::runEngine(Thread &thread, const CallInst &call,
            done(sim.running[place->block]->engine.run(
                thread.id, text, [&](unsigned) { return kSharedBase + place->at; }));
   }
+  if (text.starts_with("st.async.")) {
+    std::optional<Place> place = placeOf(operand(0)), barrier = placeOf(operand(1));
+    if (!place || !barrier || place->block != barrier->block)
+      return fail("words are sent to another block than the mbarrier that counts them");
+    if (place->block >= sim.running.size() || !met)
+      return fail("block " + Twine(rank) + " sends to block " + Twine(place->block) +
+                  ", which may not have started");
+    Interpreter &receiver = *sim.running[place->block];
+    if (receiver.done)
+      return fail("block " + Twine(rank) + " sends to block " + Twine(place->block) +
+                  ", which has ended");
+    SmallVector<uint64_t, 4> words;
+    for (unsigned i = 2; i < call.arg_size(); ++i)
+      words.push_back(operand(i));
+    return done(receiver.engine.send(kSharedBase + place->at, words, kSharedBase + barrier->at));
+  }
   if (!text.contains(".multicast::cluster"))
     return done(engine.run(thread.id, text, operand));
   // The same places in each block.
@@ -429,6 +445,8 @@ bool WarpSimulator::Interpreter::runRound(bool &moved) {
       return false;
   if (all_of(threads, [](const Thread &thread) { return thread.done; })) {
     done = moved = true;
+    if (engine.isReceiving())
+      return fail("block " + Twine(rank) + " ends before it has received what is sent to it");
     return !engine.isStoring() || fail("the block ends before the copy engine has read a buffer");
   }
   bool warpsMoved = false;
@@ -527,6 +545,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
     if (error.empty())
       block->checkEnd();
     copies += block->engine.copies;
+    sent += block->engine.sent;
     epoch = std::max(epoch, block->epoch);
   }
   return error;

@@ -56,6 +56,7 @@ public:
   uint64_t shuffles = 0; ///< warp-wide
   uint64_t accesses = 0; ///< of shared memory, by single threads
   unsigned copies = 0;   ///< boxes that the copy engine has brought, to every block that gets them
+  unsigned sent = 0;     ///< times that a thread has sent words to a block of the cluster
   unsigned shared = 0;   ///< boxes that it has brought to several blocks at once
 
 private:

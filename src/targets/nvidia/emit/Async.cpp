@@ -225,6 +225,16 @@ void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
   });
 }
 
+/// The mbarriers of SendPartials.cpp, for one arrival and the bytes that it announces.
+void makeSendBarriers(Emitter &e) {
+  e.when(e.b.CreateICmpEQ(e.threadIndex(1024), e.i32(0)), [&] {
+    for (unsigned at = 0; at < ngpu::kSendBarrierBytes; at += 8)
+      statement(e, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}",
+                {e.b.CreatePtrToInt(e.shared(at), e.b.getInt32Ty())});
+    statement(e, "fence.mbarrier_init.release.cluster;", "~{memory}", {});
+  });
+}
+
 void emitArrival(Emitter &e, ngpu::MBarrierArriveOp op) {
   std::string count = " _, [$0], " + std::to_string(op.getCount()) + ";";
   statement(e, "mbarrier.arrive.shared::cta.b64" + count, "r,~{memory}",
@@ -554,14 +564,17 @@ bool emitAsync(Emitter &e, Operation *op) {
       })
       .Case([&](MBarrierWaitOp op) { return emitWait(e, op), true; })
       .Case([&](ClusterBarrierOp op) {
-        if (op.getArriveOnly())
+        if (op.getArriveOnly()) {
+          if (ngpu::sendBytes(e.kernel))
+            makeSendBarriers(e);
           e.arriveAtBlocks();
-        else if (op.getWaitOnly())
+        } else if (op.getWaitOnly()) {
           e.waitForBlocks();
-        else if (e.pairs)
+        } else if (e.pairs) {
           e.barrierOfPair();
-        else
+        } else {
           e.barrierOfBlocks();
+        }
         return true;
       })
       .Case([&](ClusterRankOp op) { return e.set(op.getResult(), {e.blockRank()}), true; })

@@ -62,6 +62,10 @@ public:
   void barrierOfBlocks() override;
   void arriveAtBlocks() override;
   void waitForBlocks() override;
+  void sendWords(llvm::ArrayRef<llvm::Value *> words, llvm::Value *address, llvm::Value *barrier,
+                 llvm::Value *rank) override;
+  void expectWords(llvm::Value *barrier, unsigned bytes) override;
+  void receiveWords(llvm::Value *barrier, llvm::Value *parity) override;
   llvm::StringRef blockScope() const override { return "block"; }
   llvm::Value *shuffleWord(gpu::Shuffle how, llvm::Value *word, llvm::Value *amount) override;
   bool reducesWarp(tile::CombinerKind kind) const override;

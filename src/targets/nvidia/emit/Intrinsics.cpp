@@ -89,6 +89,38 @@ void Emitter::waitForBlocks() {
   intrinsic(Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
 }
 
+void Emitter::sendWords(llvm::ArrayRef<Value *> words, Value *address, Value *barrier,
+                        Value *rank) {
+  auto there = [&](Value *here) { return b.CreatePtrToInt(sharedOf(here, rank), b.getInt32Ty()); };
+  SmallVector<Value *> args{there(address), there(barrier)};
+  args.append(words.begin(), words.end());
+  std::string text = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes";
+  std::string constraints = "r,r";
+  if (words.size() > 1)
+    text += ".v" + std::to_string(words.size());
+  text += ".b32 [$0], ";
+  for (unsigned i = 0; i < words.size(); ++i) {
+    text += (i ? ", $" : words.size() > 1 ? "{$" : "$") + std::to_string(i + 2);
+    constraints += ",r";
+  }
+  text += words.size() > 1 ? "}, [$1];" : ", [$1];";
+  ptx(b.getVoidTy(), text, constraints + ",~{memory}", args, true);
+}
+
+void Emitter::expectWords(Value *barrier, unsigned bytes) {
+  ptx(b.getVoidTy(),
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(bytes) + ";",
+      "r,~{memory}", {b.CreatePtrToInt(barrier, b.getInt32Ty())}, true);
+}
+
+void Emitter::receiveWords(Value *barrier, Value *parity) {
+  ptx(b.getVoidTy(),
+      "{\n.reg .pred done;\nagain:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+      "@!done bra again;\n}",
+      "r,r,~{memory}", {b.CreatePtrToInt(barrier, b.getInt32Ty()), parity}, true);
+}
+
 void Emitter::syncWarp() {
   intrinsic(Intrinsic::nvvm_bar_warp_sync, {i32(-1)});
 }
