@@ -675,7 +675,8 @@ unsigned Partition::run() {
   Block &consumers = parts.getParts()[0].emplaceBlock();
   Block &producer = parts.getParts()[1].emplaceBlock();
 
-  CopySlice slice([&](tile::LoadOp load) { return mayRunAhead(load, argumentBehind(load.getPtr())); });
+  CopySlice slice(
+      [&](tile::LoadOp load) { return mayRunAhead(load, argumentBehind(load.getPtr())); });
   bool complete = sliceCopies(slice);
   assert(complete && "what `consider` has found stays true");
   (void)complete;
