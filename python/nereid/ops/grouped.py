@@ -1,5 +1,6 @@
 """Products of groups: the host side of `kernels/grouped.py`."""
 
+import dataclasses
 import functools
 
 import torch
@@ -29,6 +30,11 @@ def whole_tiles(device, dtype, batches, m, n, k, precision="ieee"):
     return min((pair for pair in estimates if pair[1].parts == 1), key=lambda pair: pair[0])[1]
 
 
+def _for_groups(cut):
+    """The tiles of rows in groups: where 128 x 256 x 64 are chosen, four stages, and fewer tiles of rows walked together, which belong to several matrices (docs/ops-products.md)."""
+    return dataclasses.replace(cut, group=4, stages=4) if (cut.m, cut.n, cut.k, cut.warps, cut.stages) == (128, 256, 64, 8, 3) else cut
+
+
 def precision_of(a):
     return products.fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
 
@@ -48,6 +54,8 @@ def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divis
     # Groups are taken to be of equal size; with few rows, each to have a group of its own.
     precision = precision_of(a)
     cut = whole_tiles(a.device, a.dtype, min(groups, m), cdiv(m, groups), width, k, precision)
+    if ends is not None and up is None and rows is None and a.element_size() == 2:
+        cut = _for_groups(cut)
     unit = 16 // a.element_size()
     b_strides = b.stride()
     if up is not None and up.stride() != b_strides:
