@@ -67,12 +67,6 @@ public:
             sameDim(tile::shapeOf(reshape.getSrc().getType()), type.getShape(), *source.contiguous);
       return source;
     }
-    // Another order of the elements of rows: they stay in the registers of the same product.
-    if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
-      if (tile::shapeOf(reshape.getSrc().getType()).front() == type.getDimSize(0))
-        return {find(reshape.getSrc()).source == DotSource::Dot ? DotSource::Dot
-                                                                : DotSource::Computed,
-                std::nullopt};
     if (auto hint = dyn_cast<tile::HintOp>(op))
       return find(hint->getOperand(0));
     if (tile::isElementwise(op)) {

@@ -108,73 +108,6 @@ llvm::Value *f32ToNarrow(Emitter &e, llvm::Value *value, mlir::Type to, bool tow
       b.getInt8Ty());
 }
 
-/// The four bytes of a vector that a byte was read from; null if it comes from elsewhere.
-struct Byte {
-  llvm::Value *vector = nullptr;
-  uint64_t word = 0; ///< of `vector`
-  int at = 0;        ///< within the word
-
-  explicit Byte(llvm::Value *value) {
-    auto *extract = dyn_cast<llvm::ExtractElementInst>(value);
-    auto *index = extract ? dyn_cast<llvm::ConstantInt>(extract->getIndexOperand()) : nullptr;
-    auto *type = index ? dyn_cast<llvm::FixedVectorType>(extract->getVectorOperandType()) : nullptr;
-    if (!type || !type->getElementType()->isIntegerTy(8) || type->getNumElements() % 4)
-      return;
-    vector = extract->getVectorOperand();
-    word = index->getZExtValue() / 4;
-    at = int(index->getZExtValue() % 4);
-  }
-};
-
-/// Pairs of codes of 8-bit floats as i16, the first one in the lower byte.
-///
-/// Operands of matrix units want elements of two rows side by side, while words read from memory
-/// hold neighbours of one row. Two pairs of bytes of the same two words are one permutation of
-/// bytes, where six instructions would move, shift and combine single ones.
-Values pairsOfCodes(Emitter &e, llvm::ArrayRef<llvm::Value *> values) {
-  llvm::IRBuilder<> &b = e.b;
-  using Words = std::tuple<llvm::Value *, uint64_t, llvm::Value *, uint64_t>;
-  llvm::MapVector<Words, llvm::SmallVector<unsigned>> permuted;
-  Values pairs(values.size() / 2);
-  for (unsigned i = 0; i < pairs.size(); ++i) {
-    Byte low(values[2 * i]), high(values[2 * i + 1]);
-    if (low.vector && high.vector && !(low.vector == high.vector && low.word == high.word)) {
-      permuted[{low.vector, low.word, high.vector, high.word}].push_back(i);
-      continue;
-    }
-    llvm::Value *upper = b.CreateShl(b.CreateZExt(values[2 * i + 1], b.getInt16Ty()), 8);
-    pairs[i] = b.CreateOr(b.CreateZExt(values[2 * i], b.getInt16Ty()), upper, "",
-                          /*IsDisjoint=*/true);
-  }
-  auto word = [&](llvm::Value *vector, uint64_t at) {
-    int first = int(4 * at);
-    return b.CreateShuffleVector(vector, {first, first + 1, first + 2, first + 3});
-  };
-  for (auto &[words, which] : permuted)
-    for (unsigned j = 0; j < which.size(); j += 2) {
-      llvm::SmallVector<int> from;
-      for (unsigned i : llvm::ArrayRef(which).slice(j, std::min<size_t>(2, which.size() - j)))
-        llvm::append_values(from, Byte(values[2 * i]).at, 4 + Byte(values[2 * i + 1]).at);
-      from.resize(4, llvm::PoisonMaskElem);
-      auto [low, lowWord, high, highWord] = words;
-      llvm::Value *four = b.CreateBitCast(
-          b.CreateShuffleVector(word(low, lowWord), word(high, highWord), from), b.getInt32Ty());
-      pairs[which[j]] = b.CreateTrunc(four, b.getInt16Ty());
-      if (j + 1 < which.size())
-        pairs[which[j + 1]] = b.CreateTrunc(b.CreateLShr(four, 16), b.getInt16Ty());
-    }
-  return pairs;
-}
-
-/// Two codes of e5m2, an i16, as a vector of two f16, of which they are the upper bytes.
-llvm::Value *unpackE5M2(Emitter &e, llvm::Value *codes) {
-  llvm::IRBuilder<> &b = e.b;
-  llvm::Value *bytes = b.CreateBitCast(b.CreateZExt(codes, b.getInt32Ty()),
-                                       llvm::FixedVectorType::get(b.getInt8Ty(), 4));
-  return b.CreateBitCast(b.CreateShuffleVector(bytes, {2, 0, 2, 1}),
-                         llvm::FixedVectorType::get(b.getHalfTy(), 2));
-}
-
 } // namespace
 
 llvm::Value *convertFloat(Emitter &e, llvm::Value *value, mlir::Type from, mlir::Type to,
@@ -208,20 +141,19 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
   Values results;
   bool pairs = values.size() % 2 == 0 && !from.isF64() && !towardsZero;
   bool toF8 = tile::isFloat8(to) && e.convertsFloat8() && pairs;
-  bool isE5M2 = isa<Float8E5M2Type>(from);
-  bool fromF8 =
-      tile::isFloat8(from) && (isE5M2 || e.convertsFloat8()) && pairs && !tile::isFloat8(to);
+  bool fromE4M3 = isa<Float8E4M3FNType>(from) && e.convertsFloat8() && pairs && !tile::isFloat8(to);
   bool toHalf = (to.isF16() || to.isBF16()) && from.isF32() && pairs;
-  if (!toF8 && !fromF8 && !toHalf) {
+  if (!toF8 && !fromE4M3 && !toHalf) {
     for (llvm::Value *value : values)
       results.push_back(convertFloat(e, value, from, to, towardsZero));
     return results;
   }
   auto f16 = Float16Type::get(from.getContext());
-  Values codePairs = fromF8 ? pairsOfCodes(e, values) : Values();
   for (unsigned i = 0; i < values.size(); i += 2) {
-    if (fromF8) {
-      llvm::Value *both = isE5M2 ? unpackE5M2(e, codePairs[i / 2]) : e.unpackE4M3(codePairs[i / 2]);
+    if (fromE4M3) {
+      llvm::Value *high = b.CreateShl(b.CreateZExt(values[i + 1], b.getInt16Ty()), 8);
+      llvm::Value *both = e.unpackE4M3(
+          b.CreateOr(b.CreateZExt(values[i], b.getInt16Ty()), high, "", /*IsDisjoint=*/true));
       if (to.isBF16()) // by way of fp32, from which one instruction makes two; all of it is exact
         both = e.narrowPair(
             b.CreateFPExt(b.CreateExtractElement(both, uint64_t(0)), b.getFloatTy()),
