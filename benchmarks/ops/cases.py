@@ -1,5 +1,7 @@
 """What benchmarks/ops/kernels.py measures: calls by family, over shapes of models, and one call of every pointwise operator, reduction and scan."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 
@@ -67,6 +69,19 @@ def products(device, dtype, shape):
     batch = x.view(-1, 32, shape[1] // 2) if shape[0] % 16 == 0 else x[None]
     return {"mm": lambda: x @ w, "linear": lambda: x @ turned, "addmm": lambda: torch.addmm(bias, x, w), "addmm linear": lambda: torch.addmm(bias, x, turned),
             "weight gradient": lambda: x.t() @ gradient, "bmm": lambda: torch.bmm(batch, batch.transpose(1, 2)), "mv": lambda: torch.mv(x, w[:, 0].contiguous())}
+
+
+def narrow(device, dtype, shape):
+    """Products with few rows, columns or terms, as matrices and as linear layers."""
+    if shape != FEW[0]:
+        return {}
+    cases = {}
+    for m, n, k in itertools.product((16, 256, 4096), (32, 256, 4096), (32, 256, 4096)):
+        if max(m, n, k) <= 256 or (m, n, k) == (4096, 4096, 4096):
+            continue
+        x, w, turned = (torch.randn(size, device=device).to(dtype) for size in ((m, k), (k, n), (n, k)))
+        cases |= {f"mm {m}x{n}x{k}": lambda x=x, w=w: x @ w, f"linear {m}x{n}x{k}": lambda x=x, w=turned: x @ w.t()}
+    return cases
 
 
 def attention(device, dtype, shape):
@@ -298,5 +313,5 @@ def _call(operator, form, device, dtype, shape):
     return call
 
 
-FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "convolutions": convolutions, "moves": moves, "planes": planes,
+FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "narrow": narrow, "attention": attention, "convolutions": convolutions, "moves": moves, "planes": planes,
             "bags": bags, "distances": distances, "every": every}

@@ -14,6 +14,7 @@ from nereid.backends.compiler import GPUTarget
 from simulator import TOOL, needs_simulator
 
 import nereid.ops
+import nereid.ops.fused
 from nereid.ops import _launch, _moves, _sorted, attention, products
 from nereid.ops.aten import _plane_tiles, _planes, bags, copies, ctc, distances, grids, interpolation, losses, margins, padding, pooling
 
@@ -58,7 +59,8 @@ def simulated(monkeypatch, tmp_path):
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(_sorted, "launch", launch)
     monkeypatch.setattr(_sorted, "_on_cpu", lambda x: False)
-    for module in (_plane_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"]):
+    for module in (_plane_tiles, _planes, attention, bags, ctc, distances, grids, losses, margins, padding, products, sys.modules["nereid.ops.pointwise"], sys.modules["nereid.ops.reduction"],
+                   sys.modules["nereid.ops.fused.paged_attention"], sys.modules["nereid.ops.grouped"]):
         monkeypatch.setattr(module, "launch", launch)
     for module in (_planes, copies, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
@@ -133,6 +135,72 @@ def test_errors_of_attention(simulated, monkeypatch):
     for exact, its, mine in zip(wide, native, ours):
         error, allowed = ((found.double() - exact).norm() / exact.norm() for found in (mine, its))
         assert error < 1.5 * allowed, (error, allowed)
+
+
+def decode(monkeypatch, q, k, v, length, scale, k_scale=1.0, v_scale=1.0):
+    """(result, log-sum-exp, both exactly) of one query for each head, on simulated threads, with the keys and values of one head in pages in another order. q: (heads, d), k, v: (tokens, d)."""
+    paged, gpu = sys.modules["nereid.ops.fused.paged_attention"], torch.device("cuda")
+    way_of = paged.way_of
+    monkeypatch.setattr(paged, "row_tiles", lambda *args: (16, 64, 4, 3))
+    monkeypatch.setattr(paged, "way_of", lambda device, *args: way_of(gpu, *args))
+    monkeypatch.setattr(paged, "head_width", lambda device, size: attention.head_width(gpu, size))
+    monkeypatch.setattr(paged, "computation", lambda *args: attention.computation(*args) | {"OPERAND": tl.bfloat16 if q.dtype == torch.bfloat16 else tl.float16})
+    pages = -(-k.shape[0] // 16)
+    table = torch.randperm(pages, generator=torch.Generator().manual_seed(0))[None].int()
+    caches = [torch.zeros(pages, 16, 1, x.shape[1]).to(x.dtype) for x in (k, v)]
+    for cache, x in zip(caches, (k, v)):
+        padded = torch.nn.functional.pad(x.view(torch.uint8), (0, 0, 0, pages * 16 - x.shape[0]), value=0x7f)  # NaN behind the end
+        cache.view(torch.uint8)[table[0].long(), :, 0] = padded.view(pages, 16, -1)
+    operator = nereid.ops.fused.FUSED["paged_attention"]
+    given = {"scale": scale, "k_scale": torch.tensor([k_scale]), "v_scale": torch.tensor([v_scale])}
+    out, lse = operator.run(**operator.form.bind((q[None], *caches, table, torch.tensor([length])), given)[0])
+    scores = q.double() @ k[:length].double().t() * (k_scale * scale)
+    return out[0], lse[:, 0], scores.softmax(-1) @ v[:length].double() * v_scale, scores.logsumexp(-1)
+
+
+@needs_simulator
+@pytest.mark.parametrize("eight,dim,dtype,size,k_scale", [(torch.float8_e4m3fn, 128, torch.bfloat16, 1.0, 0.5), (torch.float8_e5m2, 24, torch.float16, 1.0, 2.0), (torch.float8_e4m3fn, 64, torch.bfloat16, 1e20, 1.0),
+                                                          (torch.float8_e4m3fn, 64, torch.bfloat16, 1e-25, 0.5), (torch.float8_e5m2, 64, torch.bfloat16, 3e37, 1e-30), (torch.float8_e5m2, 64, torch.bfloat16, 1e-38, 1e30)])
+def test_decoding_of_8_bits(eight, dim, dtype, size, k_scale, simulated, monkeypatch):
+    """Products are in fp16, whatever the size of the queries: rows of the largest and the smallest bf16 are as exact as others."""
+    generator = torch.Generator().manual_seed(0)
+    k, v = (torch.randn(150, dim, generator=generator).to(eight) for _ in range(2))
+    q = (torch.randn(4, dim, generator=generator) * size).to(dtype)
+    out, lse, expected, expected_lse = decode(monkeypatch, q, k, v, 150, dim**-0.5 / size / k_scale, k_scale, 2.0)
+    assert error_of(out, expected) < 3e-3
+    assert (lse - expected_lse).abs().max() < 1e-3
+
+
+@needs_simulator
+@pytest.mark.parametrize("eight", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_codes_of_8_bits(eight, simulated, monkeypatch):
+    """All finite codes, as keys and as values; the greatest values with the greatest weights; NaN and infinity where they are seen, and only there."""
+    codes = torch.arange(256, dtype=torch.uint8).view(eight)
+    finite = codes.float().isfinite()
+    q = torch.zeros(2, 16, dtype=torch.bfloat16)
+    q[1, 0] = 1.0
+    wide = codes.view(torch.uint8)[:, None].expand(256, 16).contiguous()
+    for numbers in (torch.where(finite[:, None], wide, 0), torch.where(finite[:, None] & (wide < 128), wide, 0)):
+        numbers = numbers.view(eight)
+        largest = numbers.double().max().item()
+        out, lse, expected, expected_lse = decode(monkeypatch, q, numbers, numbers, 250, 30 / largest)
+        assert (out.double() - expected).abs().max() <= largest * 2**-8 and (lse - expected_lse).abs().max() < 1e-3
+        assert (out.double() - expected).abs()[1].max() <= expected[1].abs().max() * 2**-7
+    same = torch.full((64, 16), largest).to(eight)
+    assert torch.equal(decode(monkeypatch, q, same, same, 64, 1.0)[0], torch.full((2, 16), largest, dtype=torch.bfloat16))
+    one = torch.zeros(64, 16).to(eight)
+    one.view(torch.uint8)[5, 3] = 0x7f
+    zero = torch.zeros(64, 16).to(eight)
+    out = decode(monkeypatch, q, zero, one, 64, 1.0)[0]
+    assert out[:, 3].isnan().all() and (out[:, [i for i in range(16) if i != 3]] == 0).all()
+    assert decode(monkeypatch, q, zero, one, 5, 1.0)[0].isfinite().all()
+    if eight == torch.float8_e5m2:
+        one.view(torch.uint8)[5, 3] = 0x7c
+        assert (decode(monkeypatch, q, zero, one, 64, 1.0)[0][:, 3] == float("inf")).all()
+    for number in (float("nan"), float("inf")):
+        q[1, 1] = number
+        out = decode(monkeypatch, q, same, same, 64, 1.0)[0]
+        assert out[1].isnan().all() and (out[0] == largest).all()
 
 
 def error_of(found, exact):

@@ -1,5 +1,6 @@
 """Products of groups: the host side of `kernels/grouped.py`."""
 
+import dataclasses
 import functools
 
 import torch
@@ -9,9 +10,16 @@ import nereid.language as tl
 from . import products
 from ._launch import launch
 from ._strided import NARROW, cdiv
-from .kernels.grouped import grouped_outer_product, grouped_product
+from .attention import divides_warps
+from .kernels.grouped import grouped_outer_product, grouped_product, grouped_product_copied, tiles_of_groups
 
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor")}
+
+
+#: The tiles for which `grouped_product_copied` was measured: rows, columns, terms and warps.
+_COPIED = (128, 256, 64, 8)
+#: How many tiles of rows a program of `tiles_of_groups` finds.
+_ROW_TILES = 32
 
 
 def power_above(number):
@@ -27,6 +35,42 @@ def whole_tiles(device, dtype, batches, m, n, k, precision="ieee"):
     processors = torch.cuda.get_device_properties(device).multi_processor_count
     estimates = products.estimates(processors, dtype, batches, m, n, k, precision)
     return min((pair for pair in estimates if pair[1].parts == 1), key=lambda pair: pair[0])[1]
+
+
+def _for_groups(cut):
+    """The tiles of rows in groups: where 128 x 256 x 64 are chosen, four stages, and fewer tiles of rows walked together, which belong to several matrices (docs/ops-products.md)."""
+    return dataclasses.replace(cut, group=4, stages=4) if (cut.m, cut.n, cut.k, cut.warps) == _COPIED and cut.stages == 3 else cut
+
+
+def can_copy(out, a, b, cut):
+    """Whether `grouped_product_copied` computes out (m, n) from `a` (m, k) and `b` (groups, n, k) with these tiles: 16-bit floats on GPUs of sm_90, the tiles for which it was measured to be faster,
+    and strides and addresses that it takes."""
+    if a.device.type != "cuda" or a.dtype not in (torch.float16, torch.bfloat16) or (cut.m, cut.n, cut.k, cut.warps) != _COPIED or not divides_warps(a.device):
+        return False
+    return copies_take(out, a, b) and _aligned(16, a.data_ptr(), b.data_ptr())
+
+
+def copies_take(out, a, b):
+    """Whether `grouped_product_copied` takes tensors of these shapes and strides."""
+    if a.stride(1) != 1 or out.stride(1) != 1 or 1 not in b.stride()[1:] or not a.shape[1] or max(*a.shape, *b.shape) > NARROW:
+        return False
+    others = (out.stride(0), a.stride(0), b.stride(0), b.stride(1) if b.stride(2) == 1 else b.stride(2))
+    return all(stride > 0 for stride in others) and _aligned(8, out.shape[1], *others)
+
+
+def _copied_rows(out, a, b, ends, cut):
+    m, n = out.shape
+    groups, _, k = b.shape
+    tiles_m = min(m // cut.m + groups + 1, m)
+    table = torch.empty(4 * (tiles_m + 1), dtype=torch.int32, device=a.device)
+    launch(tiles_of_groups, cdiv(tiles_m, _ROW_TILES), a.device, {"table": table, "ends": ends, "groups": groups, "m_size": m}, {"GROUPS": power_above(groups), "BM": cut.m, "BT": _ROW_TILES}, _SIZES)
+    programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles_m * cdiv(n, cut.n))
+    # What was measured to be faster than pointers in each order of weights (docs/ops-products.md).
+    unit, group = ("k", 8) if b.stride(2) == 1 else ("n", 2)
+    launch(grouped_product_copied, programs, a.device, {
+        "out": out, "a": a, "b": b, "table": table, "m_size": m, "n_size": n, "k_size": k, "groups": groups, "out_strides": out.stride(), "a_strides": a.stride(), "b_strides": b.stride()
+    }, {"B_UNIT": unit, "GROUP": group, "BM": cut.m, "BN": cut.n, "BK": cut.k}, _SIZES, ("out_strides", "a_strides", "b_strides"), num_warps=cut.warps, num_stages=4)
+    return out
 
 
 def precision_of(a):
@@ -48,6 +92,10 @@ def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divis
     # Groups are taken to be of equal size; with few rows, each to have a group of its own.
     precision = precision_of(a)
     cut = whole_tiles(a.device, a.dtype, min(groups, m), cdiv(m, groups), width, k, precision)
+    if ends is not None and up is None and rows is None and a.element_size() == 2:
+        if can_copy(out, a, b, cut):
+            return _copied_rows(out, a, b, ends, cut)
+        cut = _for_groups(cut)
     unit = 16 // a.element_size()
     b_strides = b.stride()
     if up is not None and up.stride() != b_strides:

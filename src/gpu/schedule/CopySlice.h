@@ -12,7 +12,8 @@ namespace nereid::gpu {
 class CopySlice {
 public:
   /// `runsAhead`: may this scalar load be done before the stores in front of it?
-  explicit CopySlice(llvm::function_ref<bool(tile::LoadOp)> runsAhead) : runsAhead(runsAhead) {}
+  explicit CopySlice(std::function<bool(tile::LoadOp)> runsAhead)
+      : runsAhead(std::move(runsAhead)) {}
 
   /// What `value` is computed from becomes part of the slice. False when it depends on a tensor, on
   /// a result of what threads do together, or on a `while` loop; the slice is then of no use.
@@ -35,7 +36,7 @@ private:
   /// The carried values or results of a loop or branch that the slice needs, in order.
   llvm::SmallVector<unsigned> numbersOf(mlir::Operation *op) const;
 
-  llvm::function_ref<bool(tile::LoadOp)> runsAhead;
+  std::function<bool(tile::LoadOp)> runsAhead; ///< owned: who asks may be gone
   llvm::DenseSet<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, llvm::SmallSetVector<unsigned, 4>> carried;
 };

@@ -21,7 +21,9 @@
 // The two count the same slots because they are made from one loop nest.
 //
 // A load may run ahead of stores that stand before it. That is wrong where they are to the same
-// memory: blocks are only copied ahead of stores through another argument of the kernel.
+// memory: blocks are only copied ahead of stores through another argument of the kernel. The same
+// holds for numbers that decide what is copied, where the source asks to divide the loop; in other
+// loops they are read ahead of no store.
 #include "gpu/schedule/PartitionWarps.h"
 
 #include "gpu/copies/TensorMaps.h"
@@ -53,6 +55,14 @@ struct RegisterSplit {
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
 /// The same where products overlap: several accumulators, and an operand in registers.
 constexpr RegisterSplit splitsOfOverlap[] = {{}, {0, 0}, {240, 24}, {0, 0}, {112, 32}};
+
+/// Does the source ask to divide the loop, or one around it?
+bool isAskedByAuthor(Operation *loop) {
+  for (Operation *op = loop; op; op = op->getParentOp())
+    if (op->hasAttr("tile.warp_specialize"))
+      return true;
+  return false;
+}
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
 bool changesMemory(Operation *op) {
@@ -186,10 +196,7 @@ private:
 bool Partition::isAsked(scf::ForOp loop) const {
   if (options.specialise != Specialise::AsAsked)
     return options.specialise == Specialise::Always;
-  for (Operation *op = loop; op; op = op->getParentOp())
-    if (op->hasAttr("tile.warp_specialize"))
-      return true;
-  return false;
+  return isAskedByAuthor(loop);
 }
 
 unsigned Partition::slotsOf(scf::ForOp loop) const {
@@ -270,7 +277,10 @@ const char *Partition::whyNotAhead(tile::DescLoadOp load) const {
   bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
   if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
     return "a store before its loads may be to the same tensor";
-  CopySlice slice([&](tile::LoadOp other) { return mayRunAhead(other, Value()); });
+  bool byAuthor = isAskedByAuthor(load->getParentOfType<scf::ForOp>());
+  CopySlice slice([&](tile::LoadOp other) {
+    return mayRunAhead(other, byAuthor ? argumentBehind(other.getPtr()) : Value());
+  });
   if (!slice.addControl(load) ||
       !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))
     return "the blocks that it loads depend on what the kernel computes with tensors";
@@ -665,7 +675,8 @@ unsigned Partition::run() {
   Block &consumers = parts.getParts()[0].emplaceBlock();
   Block &producer = parts.getParts()[1].emplaceBlock();
 
-  CopySlice slice([&](tile::LoadOp load) { return mayRunAhead(load, Value()); });
+  CopySlice slice(
+      [&](tile::LoadOp load) { return mayRunAhead(load, argumentBehind(load.getPtr())); });
   bool complete = sliceCopies(slice);
   assert(complete && "what `consider` has found stays true");
   (void)complete;

@@ -106,3 +106,79 @@ func.func @in_place(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32, 
   } {tile.warp_specialize}
   return
 }
+
+// A bound that is read from memory, in front of all stores: the producer reads it, too.
+// CHECK-LABEL: func.func @counted
+// CHECK: ngpu.warp_specialize
+// CHECK: tile.load %{{.*}} : !tile.ptr<i32> -> i32
+// CHECK: }, {
+// CHECK: tile.load %{{.*}} : !tile.ptr<i32> -> i32
+// CHECK: ngpu.channel_put
+func.func @counted(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %count: !tile.ptr<i32>, %n: i32,
+                   %s: i64 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %c = tile.make_descriptor %z [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x64xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %end = tile.load %count : !tile.ptr<i32> -> i32
+  scf.for %i = %c0 to %end step %c64 : i32 {
+    %r = scf.for %k = %c0 to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %0 = tile.desc_load %a [%i, %k] : !tile.desc<64x64xf16> -> tensor<64x64xf16>
+      %2 = tile.dot %0, %0, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+      scf.yield %2 : tensor<64x64xf32>
+    }
+    tile.desc_store %c [%i, %c0], %r : !tile.desc<64x64xf32>, tensor<64x64xf32>
+  } {tile.warp_specialize}
+  return
+}
+
+// A loop that the source asks to divide: numbers are read ahead of stores through other arguments.
+// CHECK-LABEL: func.func @counted_within
+// CHECK: ngpu.warp_specialize
+// CHECK: }, {
+// CHECK: scf.for
+// CHECK: tile.load %{{.*}} : !tile.ptr<i32> -> i32
+// CHECK: scf.for
+// CHECK: ngpu.channel_put
+func.func @counted_within(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %count: !tile.ptr<i32>, %n: i32,
+                          %s: i64 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %c = tile.make_descriptor %z [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x64xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  scf.for %i = %c0 to %n step %c64 : i32 {
+    %end = tile.load %count : !tile.ptr<i32> -> i32
+    %r = scf.for %k = %c0 to %end step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %0 = tile.desc_load %a [%i, %k] : !tile.desc<64x64xf16> -> tensor<64x64xf16>
+      %2 = tile.dot %0, %0, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+      scf.yield %2 : tensor<64x64xf32>
+    }
+    tile.desc_store %c [%i, %c0], %r : !tile.desc<64x64xf32>, tensor<64x64xf32>
+  } {tile.warp_specialize}
+  return
+}
+
+// What is read may have been stored by the iteration before: nothing goes ahead.
+// CHECK-LABEL: func.func @counted_and_changed
+// CHECK-NOT: ngpu.warp_specialize
+func.func @counted_and_changed(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %count: !tile.ptr<i32>, %n: i32,
+                          %s: i64 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %c = tile.make_descriptor %z [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x64xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  scf.for %i = %c0 to %n step %c64 : i32 {
+    %end = tile.load %count : !tile.ptr<i32> -> i32
+    %r = scf.for %k = %c0 to %end step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %0 = tile.desc_load %a [%i, %k] : !tile.desc<64x64xf16> -> tensor<64x64xf16>
+      %2 = tile.dot %0, %0, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+      scf.yield %2 : tensor<64x64xf32>
+    }
+    tile.store %count, %i : !tile.ptr<i32>, i32
+    tile.desc_store %c [%i, %c0], %r : !tile.desc<64x64xf32>, tensor<64x64xf32>
+  } {tile.warp_specialize}
+  return
+}

@@ -1,10 +1,14 @@
 """Grouped products."""
 
+import importlib
+import math
+import types
+
 import pytest
 import torch
-from fused_checks import check, layouts, random
+from fused_checks import check, compare, layouts, random
 
-from nereid.ops import fused
+from nereid.ops import fused, products
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 #: Shapes of the four forms with four groups; the last but one is empty, and something is behind the last end.
@@ -54,6 +58,23 @@ def test_larger_groups(target):
     ends = torch.tensor([1, 140, 140, 300], device=target)
     check(fused.grouped_mm, definition, [*pair("rows", torch.bfloat16, target, ((300, 96), (4, 96, 72))), ends], units=8)
     check(fused.grouped_mm, definition, [*pair("summed", torch.bfloat16, target, ((72, 300), (300, 96))), ends], units=16)
+
+
+@pytest.mark.parametrize("ends", [(1, 140, 140, 300), (0, 0, 0, 0), (300, 300, 300, 300), (128, 256, 270, 290)])
+def test_kernel_through_descriptors(ends, monkeypatch):
+    """The kernel of GPUs of sm_90 on a CPU: programs that walk over tiles, weights in both orders, incomplete tiles along all dimensions."""
+    grouped = importlib.import_module("nereid.ops.grouped")
+    tiles, names, launch = products.Tiles(32, 64, 32, 1, 8, 8, 3), [], grouped.launch
+    monkeypatch.setattr(grouped, "can_copy", lambda *args: True)
+    monkeypatch.setattr(grouped, "whole_tiles", lambda *args: tiles)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(multi_processor_count=7))
+    monkeypatch.setattr(grouped, "launch", lambda kernel, *args, **options: (names.append(kernel.__name__), launch(kernel, *args, **options)))
+    a, b = pair("rows", torch.bfloat16, "cpu", ((300, 104), (4, 104, 72)))
+    ends = torch.tensor(ends)
+    for weights in (b, b.mT.contiguous().mT):
+        out = grouped.grouped_into(torch.full((300, 72), math.nan, dtype=a.dtype), a, weights, ends)
+        compare(out, definition(a.double(), weights.double(), ends), units=8)
+    assert names == ["tiles_of_groups", "grouped_product_copied"] * 2
 
 
 def test_second_gradients(target):

@@ -1,9 +1,15 @@
 """What grouped products, quantised products and LoRA launch on a GPU, compiled for one that need not be there: matrix units are used without waits between products,
 operands come in vectors, and few numbers one by one."""
 
+import dataclasses
 import importlib
+import os
 import pkgutil
 import re
+import shutil
+import subprocess
+import sysconfig
+import types
 
 import pytest
 import torch
@@ -33,6 +39,7 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.setattr(importlib.import_module("nereid.ops.grouped"), "can_copy", lambda *args: False)  # it asks for addresses
     modules = [nereid.ops.products, importlib.import_module("nereid.ops.grouped"), importlib.import_module("nereid.ops.scaled")]
     modules += [importlib.import_module(f"nereid.ops.fused.{module.name}") for module in pkgutil.iter_modules(fused.__path__)]
     for module in modules:
@@ -75,6 +82,45 @@ def test_grouped_mm(form, compiled, capfd):
     a, b = {"rows": (new(8192, 1024), new(8, 2048, 1024).mT), "backward of rows": (new(8192, 2048), new(8, 2048, 1024)), "summed": (new(8192, 1024).t(), new(8192, 2048))}[form]
     call("grouped_mm", a, b, ends(8))
     check(compiled, capfd, ["grouped_outer_product" if form == "summed" else "grouped_product"], 2)
+
+
+@pytest.mark.parametrize("form", ["rows", "backward of rows"])
+def test_grouped_mm_copied(form, compiled, capfd, monkeypatch, tmp_path):
+    """Warps are divided and nothing spills."""
+    grouped = importlib.import_module("nereid.ops.grouped")
+    monkeypatch.setattr(grouped, "can_copy", lambda out, a, b, cut: grouped.copies_take(out, a, b))
+    a, b = {"rows": (new(8192, 1024), new(8, 2048, 1024).mT), "backward of rows": (new(8192, 2048), new(8, 2048, 1024))}[form]
+    call("grouped_mm", a, b, ends(8))
+    (first, _), (name, ptx) = compiled
+    assert (first, name) == ("tiles_of_groups", "grouped_product_copied")
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "setmaxnreg" in ptx and "cp.async.cg" not in ptx
+    assert "one after the other" not in capfd.readouterr().err
+    if ptxas := shutil.which("ptxas", path=f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"):
+        (code := tmp_path / "kernel.ptx").write_text(ptx)
+        report = subprocess.run([ptxas, "-v", "-arch=sm_90a", code, "-o", tmp_path / "kernel.cubin"], check=True, capture_output=True, text=True).stderr
+        assert "0 bytes spill stores, 0 bytes spill loads" in report, report
+
+
+def test_grouped_mm_falls_back(monkeypatch):
+    """What the kernel through descriptors does not take."""
+    grouped = importlib.import_module("nereid.ops.grouped")
+    monkeypatch.setattr(grouped, "divides_warps", lambda device: device.index != 1)
+    tiles = nereid.ops.products.Tiles(128, 256, 64, 1, 8, 8, 3)
+
+    def meta(*shape):
+        return torch.empty(shape, dtype=torch.bfloat16, device="meta")
+
+    def copies(a, b, out=meta(8192, 2048), device="cuda", tiles=tiles):
+        a, b = (types.SimpleNamespace(shape=x.shape, dtype=x.dtype, stride=x.stride, device=torch.device(device), data_ptr=lambda x=x: x.storage_offset() * x.element_size()) for x in (a, b))
+        return grouped.can_copy(out, a, b, tiles)
+
+    a, b = meta(8192, 1024), meta(8, 2048, 1024)
+    assert copies(a, b) and copies(a, meta(8, 1024, 2048).mT) and copies(meta(8192, 1032)[:, :1024], b) and copies(a[:, :1021], b[:, :, :1021])
+    assert not copies(a, b, device="cpu") and not copies(a, b, device="cuda:1") and not copies(a.float(), b.float())
+    assert not copies(a, b, tiles=dataclasses.replace(tiles, m=64)) and not copies(a, b, out=meta(2048, 8192).t())
+    assert not copies(meta(1024, 8192).t(), b) and not copies(a, meta(8, 2048, 2048)[:, :, ::2]) and not copies(a, b[:1].expand(8, -1, -1))
+    assert not copies(meta(8192, 1021), meta(8, 2048, 1021)) and not copies(a, meta(8, 2044, 1024), out=meta(8192, 2044)) and not copies(meta(8193 * 1024)[1:8192 * 1024 + 1].view(8192, 1024), b)
+    assert not copies(meta(8192, 0), meta(8, 2048, 0))
 
 
 @pytest.mark.parametrize("tokens", [2, 8192])
@@ -121,12 +167,24 @@ def test_linear_int4(group, m, compiled, capfd):
         assert not re.findall(r"st\.shared\.b(?:8|16)\b", compiled[0][1]) and len(re.findall(r"bar\.sync", compiled[0][1])) <= 3
 
 
-def test_conversion_of_a_cache(compiled):
-    """Two 8-bit floats become two bf16 by one instruction for each step."""
-    cache = new(64, 16, 8, 128, dtype=E4M3)
+@pytest.mark.parametrize("eight", [E4M3, torch.float8_e5m2], ids=str)
+def test_conversion_of_a_cache(eight, compiled):
+    """Two 8-bit floats become two fp16 by one instruction; fp32 is no step on the way."""
+    cache = new(64, 16, 8, 128, dtype=eight)
     call("paged_attention", new(4, 32, 128), cache, cache, new(4, 16, dtype=torch.int32), new(4, dtype=torch.int32), None, 0, 256, True, -1, -1, 0.0, None, None, new(1, dtype=torch.float32), new(1, dtype=torch.float32))
     code = next(ptx for name, ptx in compiled if name == "paged_forward")
-    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) <= len(re.findall(r"cvt\.rn\.bf16x2\.f32", code)) and "cvt.rn.bf16.f32" not in code
+    loops = 2  # each reads 64 + 64 elements a thread
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) == (loops * 64 if eight == E4M3 else 0)
+    assert "cvt.f32.f16" not in code and "cvt.rn.bf16.f32" not in code
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, E4M3], ids=str)
+def test_cache_of_many_rows(dtype, compiled):
+    """Caches of 16-bit floats, and rows that are more than decoding has, are multiplied in the dtype of the queries."""
+    cache = new(64, 16, 8, 128, dtype=dtype)
+    call("paged_attention", new(4 * (1 if dtype == torch.bfloat16 else 16), 32, 128), cache, cache, new(4, 16, dtype=torch.int32), new(4, dtype=torch.int32), None, 0, 256)
+    code = next(ptx for name, ptx in compiled if name == "paged_forward")
+    assert "bf16.bf16" in code and "f16.f16.f32" not in code.replace("bf16.bf16.f32", "")
 
 
 @pytest.mark.parametrize("m,rank", [(16, 16), (4096, 16), (4096, 128)])

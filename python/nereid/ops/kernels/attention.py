@@ -151,17 +151,21 @@ def scores_of(scores, bias, bias_strides, slope, rows, columns, length, keys, sh
 
 
 @nereid.jit
-def weigh(scores, sums, most, GUARDED: tl.constexpr, factor=None, THRESHOLD: tl.constexpr = 0):
+def weigh(scores, sums, most, GUARDED: tl.constexpr, factor=None, THRESHOLD: tl.constexpr = 0, SHIFT: tl.constexpr = 0):
     """(weights, factor of what was summed before, sums of weights, reference) of one more tile of scores.
 
     factor: positive, what the scores are still to be multiplied by; None: nothing. most: the reference of each row before this tile, from which its weights are 2^(score - reference).
     GUARDED: whether all scores of a row may be -inf.
     THRESHOLD: a row gets its greatest score as a new reference when that exceeds the old one by more than THRESHOLD, so that weights are at most 2^THRESHOLD, and most tiles leave
     `shrink` at 1 (as in FlashAttention-4). 0: the reference is the greatest score.
+    SHIFT: the reference is less by that, and weights are at most 2^(THRESHOLD + SHIFT).
+    sums: (m,), or those of each column, (m, n).
     """
     top = tl.max(scores, 1)
     if factor is not None:
         top = top * factor
+    if SHIFT:
+        top = top - SHIFT
     if THRESHOLD:
         reference = tl.where(top > most + THRESHOLD, top, most)
     else:
@@ -174,7 +178,11 @@ def weigh(scores, sums, most, GUARDED: tl.constexpr, factor=None, THRESHOLD: tl.
     else:
         weights = tl.exp2(scores - base[:, None])
     shrink = tl.exp2(most - base)
-    return weights, shrink, sums * shrink + tl.sum(weights, 1), reference
+    if len(sums.shape) == 2:
+        sums = sums * shrink[:, None] + weights
+    else:
+        sums = sums * shrink + tl.sum(weights, 1)
+    return weights, shrink, sums, reference
 
 
 @nereid.jit

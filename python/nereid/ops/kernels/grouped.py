@@ -125,6 +125,65 @@ def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, gr
 
 
 @nereid.jit
+def tiles_of_groups(table, ends, groups, m_size, GROUPS: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr):
+    """Grid: a bound on the number of tiles of BM rows, divided by BT. table: int32; element 0: how many tiles there are; from 4 * (i + 1) on (group, first row, end of the group's rows) of tile i.
+
+    Other arguments: as for `grouped_product`.
+    """
+    e = tl.arange(0, GROUPS)
+    start, end = group_bounds(ends, groups, m_size, GROUPS)
+    counts = (end - start + (BM - 1)) // BM
+    through = tl.cumsum(counts, 0)
+    count = tl.sum(counts, 0)
+    tile = tl.program_id(0) * BT + tl.arange(0, BT)
+    inside = tile < count
+    group = tl.sum((through[None, :] <= tile[:, None]).to(tl.int32), 1)
+    chosen = e[None, :] == group[:, None]
+    row = tl.sum(tl.where(chosen, (start - (through - counts) * BM)[None, :], 0), 1) + tile * BM
+    last = tl.sum(tl.where(chosen, end[None, :], 0), 1)
+    place = table + 4 * (tile + 1)
+    tl.store(place, group, mask=inside)
+    tl.store(place + 1, row, mask=inside)
+    tl.store(place + 2, last, mask=inside)
+    if tl.program_id(0) == 0:
+        tl.store(table, count)
+
+
+@nereid.jit
+def grouped_product_copied(out, a, b, table, m_size, n_size, k_size, groups, out_strides, a_strides, b_strides, B_UNIT: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+                           BK: tl.constexpr):
+    """`grouped_product` of 16-bit floats with `ends`, without `up`, `saved` and `rows`, through tensor descriptors: programs walk over tiles, and copy those of the next result while they write one.
+
+    Grid: any number of programs. table: what `tiles_of_groups` has written. Strides of `a` along k and of `out` along n are 1, the others, those of `b` but B_UNIT ("k" or "n"), and n_size multiples of 8.
+    """
+    tiles_n = tl.cdiv(n_size, BN)
+    tiles_m = tl.load(table)
+    a_rows = tl.make_tensor_descriptor(a, [m_size, k_size], [a_strides[0], 1], [BM, BK])
+    if B_UNIT == "k":
+        matrices = tl.make_tensor_descriptor(b, [groups, n_size, k_size], [b_strides[0], b_strides[1], 1], [1, BN, BK])
+    else:
+        matrices = tl.make_tensor_descriptor(b, [groups, k_size, n_size], [b_strides[0], b_strides[2], 1], [1, BK, BN])
+    i = tl.arange(0, BM)
+    columns = tl.arange(0, BN)[None, :]
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0), warp_specialize=True):
+        tile_m, tile_n = grouped(tile, tiles_m, tiles_n, GROUP)
+        place = table + 4 * (tile_m + 1)
+        group, row, end = tl.load(place), tl.load(place + 1), tl.load(place + 2)
+        column = tile_n * BN
+        known = tl.where(group < groups, k_size, 0)
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, known, BK):
+            x = a_rows.load([row, k])
+            if B_UNIT == "k":
+                y = matrices.load([group, column, k]).reshape(BN, BK).T
+            else:
+                y = matrices.load([group, k, column]).reshape(BK, BN)
+            total = tl.dot(x, y, total)
+        out_place = out + (row + i).to(tl.int64)[:, None] * hinted(out_strides[0], True, 8) + column + columns
+        tl.store(out_place, total.to(out.dtype.element_ty), mask=(i < end - row)[:, None] & (columns < hinted(n_size, True, 8) - column))
+
+
+@nereid.jit
 def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_size, groups, a_divisor, b_divisor, a_strides, b_strides, PRECISION: tl.constexpr, ACC: tl.constexpr,
                           A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr,
                           BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):

@@ -38,8 +38,8 @@ def rows_in_cache(cache, table, strides, first, keys, MASKED: tl.constexpr, PAGE
 
 
 @nereid.jit
-def tokens_of(rows, first, size, keys, OPERAND: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, HINT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
-    """The tile of the tokens from `first` on, in the dtype that is multiplied. rows: pointers (BN, 1); size: elements of a token, BD with EVEN."""
+def tokens_of(rows, first, size, keys, MASKED: tl.constexpr, EVEN: tl.constexpr, HINT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
+    """The tile of the tokens from `first` on. rows: pointers (BN, 1); size: elements of a token, BD with EVEN."""
     d = tl.arange(0, BD)[None, :]
     places = rows + d
     columns = (first + tl.arange(0, BN))[:, None]
@@ -51,7 +51,17 @@ def tokens_of(rows, first, size, keys, OPERAND: tl.constexpr, MASKED: tl.constex
         found = tl.load(places)
     else:
         found = tl.load(places, mask=d < hinted(size, HINT), other=0)
-    return found.to(OPERAND)
+    return found
+
+
+@nereid.jit
+def narrowed(q):
+    """(q as fp16, factors): the product with the factors (rows,), powers of 2, is q. The greatest number of a row becomes 1 to 2, so that no number overflows, and rounding changes it by 2^-24 of the
+    greatest one at most: as much as rounding of sums in fp32. q: bf16."""
+    most = tl.max(tl.abs(q.to(tl.float32)), 1)
+    exponent = tl.minimum(tl.maximum(most.to(tl.int32, bitcast=True) >> 23, 1), 253)
+    down = ((254 - exponent) << 23).to(tl.float32, bitcast=True)
+    return (q.to(tl.float32) * down[:, None]).to(tl.float16), (exponent << 23).to(tl.float32, bitcast=True)
 
 
 @nereid.jit
@@ -95,23 +105,24 @@ def sequence_of(q_starts, lengths, batch, queries):
 
 @nereid.jit
 def walk_pages(total, sums, most, q, key, value, table, k_strides, v_strides, slope, tokens, low, high, count, keys, d_size, dv_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
-               PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+               PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+               BV: tl.constexpr):
     for first in range(low, high, BN):
-        k = tokens_of(rows_in_cache(key, table, k_strides, first, keys, MASKED, PAGE, BN, HINT), first, d_size, keys, OPERAND, MASKED, D_EVEN, HINT, BN, BD)
-        scores = capped(product(q, tl.trans(k), ACC, PRECISION), scale, rules, ACC, NARROW)
+        k = tokens_of(rows_in_cache(key, table, k_strides, first, keys, MASKED, PAGE, BN, HINT), first, d_size, keys, MASKED, D_EVEN, HINT, BN, BD)
+        scores = capped(product(q, tl.trans(k).to(OPERAND), ACC, PRECISION), scale, rules, ACC, NARROW)
         columns = (first + tl.arange(0, BN))[None, :]
         scores = scores_of(scores, None, (0, 0, 0, 0), slope, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
-        weights, shrink, sums, most = weigh(scores, sums, most, MASKED)
-        v = tokens_of(rows_in_cache(value, table, v_strides, first, keys, MASKED, PAGE, BN, HINT), first, dv_size, keys, OPERAND, MASKED, D_EVEN, HINT, BN, BV)
-        total = tl.dot(weights.to(OPERAND), v, total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+        weights, shrink, sums, most = weigh(scores, sums, most, MASKED, SHIFT=SHIFT)
+        v = tokens_of(rows_in_cache(value, table, v_strides, first, keys, MASKED, PAGE, BN, HINT), first, dv_size, keys, MASKED, D_EVEN, HINT, BN, BV)
+        total = tl.dot(weights.to(OPERAND), v.to(OPERAND), total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
     return total, sums, most
 
 
 @nereid.jit
 def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cache, table, lengths, q_starts, slopes, k_scales, v_scales, scale, rules, queries, tokens, heads, splits, d_size, dv_size,
                   out_strides, lse_strides, q_strides, key_strides, value_strides, table_stride, slope_strides, scale_strides, G: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr,
-                  PRECISION: tl.constexpr, NARROW: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
-                  BV: tl.constexpr):
+                  PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, SPREAD: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr,
+                  BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
     """Grid: (tiles of rows of all heads of keys of all sequences, splits).
 
     query             (token, head, d); out (token, head, dv); logsumexp (head, token), or None; strides of tokens and heads, elements are neighbours
@@ -120,7 +131,10 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     q_starts          where the queries of each sequence begin, or None: each has `queries`; with q_starts that is the most of them
     slopes            (sequence, head), or None; k_scales, v_scales: (heads of keys,), fp32, or None: what the elements of the caches are multiplied by
     tokens, heads     of queries, in all
-    HINT              a number of which strides of pages, tokens and heads, d and dv are multiples; other constants: as for `kernels/attention.py`
+    HINT              a number of which strides of pages, tokens and heads, d and dv are multiples
+    SHIFT             weights are at most 2^SHIFT: with 0 those of fp16 would be 0 below 2^-25
+    SPREAD            whether weights are summed over the columns of a tile only at the end
+    Other constants: as for `kernels/attention.py`; OPERAND may be fp16 for queries of bf16.
     """
     key_heads = heads // G
     tiles = tl.cdiv(queries * G, BM)
@@ -139,7 +153,7 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     mask = (rows < count * G)[:, None]
     if not D_EVEN:
         mask = mask & (d < hinted(d_size, HINT))
-    q = tl.load(query + row_places(q_strides, first_query, first_head, rows, G, HINT) + d, mask=mask, other=0).to(OPERAND)
+    q = tl.load(query + row_places(q_strides, first_query, first_head, rows, G, HINT) + d, mask=mask, other=0)
     k_start = key_cache + key_head.to(tl.int64) * hinted(key_strides[2], HINT)
     v_start = value_cache + key_head.to(tl.int64) * hinted(value_strides[2], HINT)
     pages = table + batch.to(tl.int64) * table_stride
@@ -149,11 +163,15 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
         scaled *= tl.load(k_scales + key_head * scale_strides[0]).to(ACC)
     if v_scales is not None:
         factor = tl.load(v_scales + key_head * scale_strides[1]).to(ACC)
+    if OPERAND == tl.float16 and query.dtype.element_ty == tl.bfloat16:
+        q, factors = narrowed(q)
+        scaled = scaled * factors[:, None]
+    q = q.to(OPERAND)
     slope = None
     if slopes is not None:
         slope = (tl.load(slopes + batch * slope_strides[0] + (first_head + rows % G) * slope_strides[1], mask=rows < count * G, other=0).to(ACC) * (1 / LN2))[:, None]
     total = tl.zeros((BM, BV), ACC)
-    sums = tl.zeros((BM,), ACC)
+    sums = tl.zeros((BM, BN) if SPREAD else (BM,), ACC)
     most = tl.full((BM,), float("-inf"), ACC)
     first_seen = first_row // G
     seen = tl.minimum((first_row + BM - 1) // G, count - 1) + 1 - first_seen
@@ -166,11 +184,13 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     end = tl.maximum(tl.minimum(end, high), begin)
     if rules[0] is not None:
         total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, low, begin, count, keys, d_size, dv_size, shift, scaled, rules,
-                                       ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                       ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, HINT, PAGE, BN, BD, BV)
     total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, begin, end, count, keys, d_size, dv_size, shift, scaled, rules,
-                                   ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, False, D_EVEN, HINT, PAGE, BN, BD, BV)
     total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, end, high, count, keys, d_size, dv_size, shift, scaled, rules,
-                                   ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+    if SPREAD:
+        sums = tl.sum(sums, 1)
     keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count * G, tokens, heads, dv_size, out_strides, lse_strides, ACC, D_EVEN, HINT, G, SPLIT, BV)
 
 
@@ -208,10 +228,10 @@ def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, lo
                  BR: tl.constexpr):
     for first in range(low, high, BN):
         rows = rows_in_cache(cache, table, strides, first, keys, MASKED, PAGE, BN, HINT)
-        latent = tokens_of(rows, first, size, keys, OPERAND, MASKED, EVEN, HINT, BN, BD)
+        latent = tokens_of(rows, first, size, keys, MASKED, EVEN, HINT, BN, BD).to(OPERAND)
         scores = product(q, tl.trans(latent), ACC, PRECISION)
         if BR > 0:
-            turned = tokens_of(rows + hinted(size, HINT), first, rope_size, keys, OPERAND, MASKED, ROPE_EVEN, HINT, BN, BR)
+            turned = tokens_of(rows + hinted(size, HINT), first, rope_size, keys, MASKED, ROPE_EVEN, HINT, BN, BR).to(OPERAND)
             scores = tl.dot(q_rope, tl.trans(turned), scores, input_precision=PRECISION, out_dtype=ACC)
         scores = capped(scores, scale, rules, ACC, NARROW)
         columns = (first + tl.arange(0, BN))[None, :]
