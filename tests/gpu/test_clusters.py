@@ -39,12 +39,15 @@ def fetched(out, x, n, B: tl.constexpr):
     tl.store(out + tl.arange(0, B), total)
 
 
+@pytest.mark.parametrize("sends", [True, False])
 @pytest.mark.parametrize("blocks", [2, 4, 8, 16])
-def test_code_of_a_cluster(blocks):
+def test_code_of_a_cluster(blocks, sends, monkeypatch):
+    monkeypatch.setenv("NEREID_CLUSTER_SENDS", str(int(sends)))
     x = torch.empty(4096)
-    kernel = compiled(row_sum, x, x, B=4096, num_ctas=blocks)
+    kernel = compiled(nereid.jit(row_sum.fn), x, x, B=4096, num_ctas=blocks)
     ptx = kernel.asm["ptx"]
-    assert f".reqnctapercluster {blocks}" in ptx and ptx.count("st.shared::cluster") == blocks
+    assert f".reqnctapercluster {blocks}" in ptx
+    assert (ptx.count("st.async"), ptx.count("st.shared::cluster")) == ((1, 0) if sends else (0, blocks))
     assert f"ngpu.num_blocks = {blocks} : i32" in kernel.asm["gpu"]
 
 
