@@ -113,7 +113,7 @@ fitKernel(ModuleOp module, const GpuOptions &options,
 
 std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptions &options) {
   // Layouts that change piece by piece and stores that wait cost less than a stage (grouped
-  // products on an H200 are faster with these than with a stage less), so they are no reason for a
+  // products are faster with these than with a stage less), so they are no reason for a
   // warning.
   if (!report.firstBytes || (!report.without.stages && !report.without.wgmma))
     return std::nullopt;
