@@ -127,7 +127,7 @@ unsigned blocksToFill(const DeviceInfo &gpu, const CudaCode::OnDevice &there) {
   return std::clamp(explain::occupancyOf(*multiprocessor, needs).blocks, 1, 2);
 }
 
-/// Finds how many blocks or clusters of a persistent kernel the device runs at the same time.
+/// Finds how many blocks or clusters of a kernel the device runs at the same time.
 ErrorPtr countRunning(const Driver &cuda, const nrd_kernel &kernel, const DeviceInfo &gpu,
                       CudaCode::OnDevice &there) {
   int number = 0;
@@ -147,6 +147,11 @@ ErrorPtr countRunning(const Driver &cuda, const nrd_kernel &kernel, const Device
   }
   if (result != Success)
     return callError(cuda, result, "count the blocks of `" + kernel.name + "` that fit");
+  // Not every GPU has room for clusters that are larger than what all have to run.
+  if (number < 1 && there.blocks > PortableCluster)
+    return outOfResources(
+        kernel, "blocks of a cluster (`num_ctas`, or NEREID_CLUSTERS=0 where it is not given)",
+        there.blocks, PortableCluster);
   // None: the launch fails, and says why.
   there.running = unsigned(std::max(number, 1));
   return nullptr;
@@ -224,9 +229,11 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     result = cuda.cuKernelGetFunction(&there.function, function);
   if (result != Success)
     return callError(cuda, result, "load `" + kernel.name + "`");
-  if (info.isPersistent)
+  if (info.isPersistent || info.numCtas > PortableCluster)
     if (ErrorPtr error = countRunning(cuda, kernel, *gpu, there))
       return error;
+  if (!info.isPersistent)
+    there.running = 0;
   there.ready.store(true, std::memory_order_release);
   kernel.ready.store(&there, std::memory_order_release);
   return nullptr;

@@ -32,6 +32,7 @@ struct Fake {
   void (*memory)(uint64_t, uint64_t);
   void (*peer)(uint64_t);
   void (*leaveContexts)();
+  void (*clusters)(int);
 };
 
 Fake &fake() {
@@ -50,6 +51,7 @@ Fake &fake() {
     get(fake.memory, "fake_memory");
     get(fake.peer, "fake_peer");
     get(fake.leaveContexts, "fake_leave_contexts");
+    get(fake.clusters, "fake_clusters");
     return fake;
   }();
   return functions;
@@ -627,6 +629,14 @@ TEST_F(CudaTest, LargeClusters) { // GpuGridTooLarge
   EXPECT_EQ(launch(*kernel, grid(134217727)), "");
   EXPECT_EQ(launch(*kernel, grid(134217728)),
             "error: the grid's dimension 0 is 134217728: the GPU accepts at most 134217727");
+  fake().clusters(0);
+  EXPECT_NE(launch(*make(clusters), grid(3))
+                .find("more blocks of a cluster (`num_ctas`, or NEREID_CLUSTERS=0 where it is not "
+                      "given) than the device has: expected at most 8, found 16"),
+            std::string::npos);
+  EXPECT_EQ(launch(*kernel, grid(3)), ""); // it was asked before
+  clusters.numCtas = 8;
+  EXPECT_EQ(launch(*make(clusters), grid(3)), "");
 }
 
 /// The device has 132 multiprocessors.

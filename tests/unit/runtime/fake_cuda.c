@@ -20,7 +20,7 @@ static struct {
   char name[64];
   int code;
 } failure;
-static int staticShared = 0, localBytes = 0, maxThreads = 1024;
+static int staticShared = 0, localBytes = 0, maxThreads = 1024, clustersThatFit = 16;
 /* As if a stream were captured all the time: loading is refused but in the relaxed mode. */
 static _Thread_local int captureMode = 0;
 #define CHECK_CAPTURE                                                                              \
@@ -39,6 +39,7 @@ API void fake_reset(void) {
   failure.name[0] = 0;
   paramCount = staticShared = localBytes = 0;
   maxThreads = 1024;
+  clustersThatFit = 16;
   deviceMemory = pinnedMemory = peerMemory = 0;
 }
 /* How many parameters the next launches have. */
@@ -54,6 +55,10 @@ API void fake_kernel(int shared, int local, int threads) {
   staticShared = shared;
   localBytes = local;
   maxThreads = threads;
+}
+/* How many clusters the device runs at the same time. */
+API void fake_clusters(int count) {
+  clustersThatFit = count;
 }
 /* Addresses that are memory of device 1, and pinned memory of the host. */
 API void fake_memory(uint64_t device, uint64_t pinned) {
@@ -324,7 +329,7 @@ struct Config;
 API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const struct Config *config) {
   CHECK_FAILURE;
   note("clusters\n");
-  *clusters = 16;
+  *clusters = clustersThatFit;
   return 0;
 }
 API int cuMemAllocAsync(uint64_t *address, size_t size, void *stream) {
