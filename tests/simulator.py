@@ -10,5 +10,6 @@ NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
 _BUILDS = [pathlib.Path(__file__).parents[1] / "build" / build / "tests/unit/nvidia/nereid-simulate" for build in ("release", "debug")]
 TOOL = pathlib.Path(NAMED) if NAMED else next((tool for tool in _BUILDS if tool.exists()), _BUILDS[0])
 
-needs_simulator = pytest.mark.skipif(
-    not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
+#: Why tests that need it are skipped; None: it is there.
+MISSING = None if NAMED or TOOL.exists() else "runs the code of GPUs in nereid-simulate, which is built with Nereid and not installed: run scripts/build.sh, or set NEREID_TEST_SIMULATOR to the program"
+needs_simulator = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from simulator import needs_simulator
+import simulator
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 
@@ -14,8 +14,8 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 @pytest.fixture
 def simulated(tmp_path):
     """A function that runs the text of a program, which imports `simulated` and prints "right" in the end, with arguments and variables of its environment; launches run as on sm_90. Skips without the simulator."""
-    if needs_simulator.args[0]:
-        pytest.skip(needs_simulator.kwargs["reason"])
+    if simulator.MISSING:
+        pytest.skip(simulator.MISSING)
 
     def run(text, *arguments, **variables):
         program = tmp_path / "program.py"

@@ -19,13 +19,11 @@ constexpr int kBeside = 16;
 constexpr int kWarps = 4;
 /// Blocks of a cluster at most: as many as every machine with clusters can place.
 constexpr int kMostBlocks = 8;
-/// The same for reductions that send their partial results, on machines of the generation that this
-/// has been measured on, whose whole devices place them. At barriers 16 blocks are often slower.
-constexpr int kMostSending = 16, kMeasured = 90;
 /// With this many registers a thread three blocks of 4 warps fit on a multiprocessor. Twice as many
 /// blocks for a program, of which five fit, are slower (docs/notes/performance.md#wide-rows).
 constexpr int kEnough = 168;
 
+/// At barriers 16 blocks are often slower, so more are chosen only where reductions send.
 int mostBlocks(func::FuncOp kernel, const GpuOptions &options) {
   bool meets = kernel->hasAttr("tile.gradients") || // not timed
                kernel
@@ -33,8 +31,7 @@ int mostBlocks(func::FuncOp kernel, const GpuOptions &options) {
                      return isa<tile::ScanOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
                    })
                    .wasInterrupted();
-  return options.sendsPartials && !meets && options.machine.generation == kMeasured ? kMostSending
-                                                                                    : kMostBlocks;
+  return options.sendsPartials && !meets ? int(options.machine.mostSending) : kMostBlocks;
 }
 
 /// What keeps programs on one block unless their author asks for more: exchanges of whole tensors,
