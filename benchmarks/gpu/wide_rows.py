@@ -58,6 +58,9 @@ def cross_entropy(out, x, target, n, BLOCK: tl.constexpr):
     tl.store(out + row + columns, gradient.to(out.dtype.element_ty), mask=columns < n)
 
 
+#: what the compiler does when nobody asks: settings (clusters, persistent_rows, keep_narrow, cluster_sends), before any variant sets them
+KNOBS = nereid.knobs.nereid
+DEFAULTS = KNOBS.clusters, KNOBS.persistent_rows, KNOBS.keep_narrow, KNOBS.cluster_sends
 KERNELS = {"softmax": softmax, "rms_norm": rms_norm, "layer_norm": layer_norm, "cross_entropy": cross_entropy}
 
 
@@ -84,9 +87,9 @@ def shapes(columns):
 
 
 def variants(dtype, columns):
-    """Name, settings (clusters, persistent_rows, keep_narrow, cluster_sends), options."""
+    """Name, settings in the order of DEFAULTS, options."""
     for count in (4, 16):
-        yield f"chosen, from {count}", (True, "", False, nereid.knobs.nereid.cluster_sends), {"num_warps": count}
+        yield f"chosen, from {count}", DEFAULTS, {"num_warps": count}
     for blocks, count in shapes(columns):
         options = {"num_ctas": blocks, "num_warps": count}
         yield f"{blocks} x {count}", (False, "never", True, False), options
@@ -99,19 +102,19 @@ def variants(dtype, columns):
             yield f"{blocks} x {count}, fp32", (False, "never", False, False), options
 
 
-def measure(name, dtype, columns):
+def measure(name, dtype, columns, only):
     kernel = KERNELS[name]
     rows = max(1, (1 << 27) // columns // dtype.itemsize)
     x = torch.randn(rows, columns, device="cuda", dtype=dtype)
     other = torch.randint(0, columns, (rows, ), device="cuda") if name == "cross_entropy" else torch.randn(columns, device="cuda", dtype=dtype)
     right = expected(name, x[:16], other)
     arguments = (x, columns) if name == "softmax" else (x, other, columns)
-    cases = list(variants(dtype, columns))
+    cases = [case for case in variants(dtype, columns) if case[0].startswith(only)]
     outs = [torch.empty_like(x) for _ in cases]
     block = nereid.next_power_of_2(columns)
-    compiled, knobs = {}, nereid.knobs.nereid
+    compiled = {}
     for settings in {case[1] for case in cases}:
-        knobs.clusters, knobs.persistent_rows, knobs.keep_narrow, knobs.cluster_sends = settings
+        KNOBS.clusters, KNOBS.persistent_rows, KNOBS.keep_narrow, KNOBS.cluster_sends = settings
         fresh = nereid.jit(kernel.fn)
         mine = [(case, out) for case, out in zip(cases, outs) if case[1] == settings]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -146,12 +149,13 @@ if __name__ == "__main__":
     parser.add_argument("--columns", default="4096,16384,32768,65536,131072,262144")
     parser.add_argument("--kernels", default=",".join(KERNELS))
     parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("--only", default="", help="variants whose names begin so, `chosen` for instance")
     given = parser.parse_args()
     print(torch.cuda.get_device_name())
     failures = 0
     for name in given.kernels.split(","):
         for dtype in given.dtypes.split(","):
             for columns in given.columns.split(","):
-                failures += measure(name, getattr(torch, dtype), int(columns))
+                failures += measure(name, getattr(torch, dtype), int(columns), given.only)
     print("all right" if not failures else f"{failures} WRONG")
     sys.exit(bool(failures))
