@@ -38,6 +38,8 @@ def compiled(monkeypatch):
         found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm["ptx"]))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    if torch.cuda.is_available():
+        torch.cuda.init()  # it reads the properties of the devices that are there
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
     monkeypatch.setattr(importlib.import_module("nereid.ops.grouped"), "can_copy", lambda *args: False)  # it asks for addresses
     modules = [nereid.ops.products, importlib.import_module("nereid.ops.grouped"), importlib.import_module("nereid.ops.scaled")]
