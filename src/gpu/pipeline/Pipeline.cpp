@@ -109,6 +109,12 @@ constexpr Step steps[] = {
        issueLoads(state.kernel, state.options);
        return llvm::Error::success();
      }},
+    // While pointers are still made of the kernel's arguments.
+    {"stream-stores", "let stores of gradient kernels leave the cache before what is read again",
+     [](State &state) -> llvm::Error {
+       streamStores(state.kernel);
+       return llvm::Error::success();
+     }},
     // Behind what moves loads, which it does not move.
     {"share-exchanges", "write sums of gradient kernels so that they share exchanges",
      [](State &state) -> llvm::Error {
