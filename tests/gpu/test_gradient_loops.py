@@ -1,7 +1,8 @@
-"""Loops of gradient kernels: where threads wait for one another, what stays in the L2 cache; the code, and results on simulated threads. Needs no GPU."""
+"""Loops of gradient kernels: where threads exchange sums and wait for one another, what stays in the L2 cache; the code, and results on simulated threads. Needs no GPU."""
 
 import nereid
 import nereid.language as tl
+import pytest
 import torch
 
 
@@ -56,6 +57,20 @@ def in_loops(text, operation):
             ends.pop()
         counts[not ends] += operation in line
     return tuple(counts)
+
+
+@pytest.mark.parametrize("block, expected", [(256, (0, 2)), (2048, (0, 2)), (4096, (2, 0))])
+def test_where_sums_are_taken(block, expected):
+    """The blocks take 2, 16 and 32 registers of a thread."""
+    given = arguments(2, 10000)
+    del given["dweight"]
+    kernel = nereid.grad(norm, "x", "y").backward.kernel
+    asking = {kernel.saved: torch.empty(16, dtype=torch.uint8), kernel.step: -1}
+    compiled = kernel.warmup(**given, **asking, BLOCK=block, grid=(2, ), num_warps=4, target="cuda:90")
+    assert in_loops(compiled.asm["gpu"], "tile.reduce(") == expected
+    # Kernels of an author keep their order.
+    del given["dy"], given["dx"]
+    assert in_loops(norm.warmup(**given, BLOCK=block, grid=(2, ), num_warps=4, target="cuda:90").asm["gpu"], "tile.reduce(") == (1, 0)
 
 
 def test_where_owners_wait():
