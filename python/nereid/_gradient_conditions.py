@@ -7,9 +7,8 @@ is launched: it contains what these launches execute, and nothing else.
 
 import operator
 
-#: Kinds of devices whose kernels get only the alternatives that are taken. Code for GPUs differs by a few instructions in loops that both kernels have, and matrix products
-#: are 4 % slower (docs/notes/performance.md).
-CHOSEN_ON = ("cpu", )
+#: Kinds of devices whose kernels get only the alternatives that are taken (for GPUs measured in docs/notes/performance.md, "Gradients on GPUs").
+CHOSEN_ON = ("cpu", "cuda")
 
 
 def _quotient(a, b):

@@ -11,10 +11,11 @@ _ROWS_ON_CPU, _ROWS_OF_MULTIPROCESSOR = 128, 4
 #: Partial sums of fewer elements than this together are always made.
 _FEW = 1 << 16
 #: Columns of a program that adds them, and rows that it reads at once: of short rows, which few programs add, more rows. On a GPU always many rows, since the
-#: loop waits for each of its loads: 26 us for 528 rows of 4,096 columns on an H200 with 64 and 32.
+#: loop waits for each of its loads: 26 us for 528 rows of 4,096 columns on an H200 with 64 and 32. All rows at once if there are no more than this: 683 rows of two
+#: gradients of 256 columns 5 us less than in three turns.
 _COLUMNS, _ROWS_AT_ONCE, _SHORT = 64, 32, 1024
 _COLUMNS_OF_SHORT, _ROWS_OF_SHORT = 16, 128
-_COLUMNS_ON_GPU, _ROWS_ON_GPU, _WARPS_ON_GPU = 16, 256, 8
+_COLUMNS_ON_GPU, _ROWS_ON_GPU, _MOST_ROWS_ON_GPU, _WARPS_ON_GPU = 16, 256, 1024, 8
 
 
 def rows_for(programs, device):
@@ -104,7 +105,8 @@ def add(partial, gradients):
             columns, at_once = (_COLUMNS_OF_SHORT, _ROWS_OF_SHORT) if n <= _SHORT else (_COLUMNS, _ROWS_AT_ONCE)
             _add_rows[(-(-n // columns), )](rows, gradient, n, rows.stride(0), rows.shape[0], COLUMNS=columns, AT_ONCE=at_once)
         return
-    options = dict(COLUMNS=_COLUMNS_ON_GPU, AT_ONCE=_ROWS_ON_GPU, num_warps=_WARPS_ON_GPU)
+    at_once = min(_MOST_ROWS_ON_GPU, max(_ROWS_ON_GPU, 1 << (partial[0].shape[0] - 1).bit_length()))
+    options = dict(COLUMNS=_COLUMNS_ON_GPU, AT_ONCE=at_once, num_warps=_WARPS_ON_GPU)
     for at in range(0, len(sums), 2):
         arguments, programs = [], 0
         for rows, gradient in sums[at:at + 2]:

@@ -20,6 +20,14 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 /// reductions before them, as far as registers allow.
 void issueLoads(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Marks what a gradient kernel reads in several loops as the last to leave the L2 cache before the
+/// last loop, and what it reads and stores there as the first (StreamStores.cpp).
+void streamStores(mlir::func::FuncOp kernel);
+
+/// Sums that a loop of a gradient kernel adds up are taken behind the loop, as far as registers
+/// allow (SumLoops.cpp).
+void sumLoops(mlir::func::FuncOp kernel, const GpuOptions &options);
+
 /// Writes sums of a gradient kernel so that they need fewer exchanges between threads, and sums
 /// that do not need each other as one `tile.reduce` (ShareExchanges.cpp).
 void shareExchanges(mlir::func::FuncOp kernel);

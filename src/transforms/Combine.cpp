@@ -261,6 +261,60 @@ struct SelectIsOther : OpRewritePattern<arith::SelectOp> {
   }
 };
 
+/// Does `condition` hold in every lane where `mask` does?
+bool implies(Value mask, Value condition, unsigned depth = 0) {
+  constexpr unsigned kMostDepth = 4; // masks and conditions of kernels are flat
+  if (mask == condition || matchPattern(condition, m_One()))
+    return true;
+  if (depth == kMostDepth)
+    return false;
+  if (auto either = condition.getDefiningOp<arith::OrIOp>())
+    if (implies(mask, either.getLhs(), depth + 1) || implies(mask, either.getRhs(), depth + 1))
+      return true;
+  auto both = mask.getDefiningOp<arith::AndIOp>();
+  return both && (implies(both.getLhs(), condition, depth + 1) ||
+                  implies(both.getRhs(), condition, depth + 1));
+}
+
+/// Does a block of floats reach nothing, through elementwise operations on floats, but writes whose
+/// masks imply `condition`? `visits`: of operations, at most.
+bool isWrittenWhere(Value condition, Value block, unsigned &visits) {
+  for (Operation *user : block.getUsers()) {
+    if (!visits)
+      return false;
+    --visits;
+    Value mask;
+    if (auto store = dyn_cast<StoreOp>(user))
+      mask = store.getMask();
+    else if (auto atomic = dyn_cast<AtomicRMWOp>(user))
+      mask = atomic.getMask();
+    if (mask) {
+      if (mask.getType() != condition.getType() || !implies(mask, condition))
+        return false;
+      continue;
+    }
+    if (!isPureElementwise(user) || !isa<FloatType>(elementOf(user->getResult(0).getType())) ||
+        !isWrittenWhere(condition, user->getResult(0), visits))
+      return false;
+  }
+  return true;
+}
+
+/// select(condition, a, b) -> a, where what is computed of it is written only where the condition
+/// holds.
+struct SelectUnderMask : OpRewritePattern<arith::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::SelectOp op, PatternRewriter &rewriter) const override {
+    unsigned visits = 16;
+    if (op->use_empty() || !isa<RankedTensorType>(op.getCondition().getType()) ||
+        !isa<FloatType>(elementOf(op.getType())) ||
+        !isWrittenWhere(op.getCondition(), op.getResult(), visits))
+      return failure();
+    rewriter.replaceOp(op, op.getTrueValue());
+    return success();
+  }
+};
+
 /// dot(a, b, 0) + c -> dot(a, b, c).
 template <typename Add> struct SumIntoDot : OpRewritePattern<Add> {
   using OpRewritePattern<Add>::OpRewritePattern;
@@ -336,8 +390,8 @@ struct CombinePass : public impl::CombineBase<CombinePass> {
         op.getCanonicalizationPatterns(set, context);
     set.add<ElementwiseOfSplats, ElementwiseBefore<BroadcastOp>, ElementwiseBefore<ExpandDimsOp>,
             UniformOffsetFirst, UniformTermsTogether, QuotientAndRemainder, LoadOfSplat,
-            SelectIsOther, NarrowEquality, SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(
-        context);
+            SelectIsOther, SelectUnderMask, NarrowEquality, SumIntoDot<arith::AddFOp>,
+            SumIntoDot<arith::AddIOp>>(context);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }

@@ -148,18 +148,17 @@ def test_what_explain_says():
     assert text.count("programs; this kernel is for launches where that does not hold, and sums it by atomic additions") == 2, text
 
 
-def test_kernels_of_gpus_have_all_alternatives(monkeypatch):
-    """Until what remains was measured on one; then as on a CPU."""
+def test_kernels_of_gpus():
+    """As on a CPU, the alternative that the launch takes, unless it asks for all of them."""
     given = arguments(40, 50, 70, dtype=torch.float32)
     gradients = {f"d{name}": given[name] for name in ("a_ptr", "b_ptr", "c_ptr")}
     lengths = []
-    for chosen_on in (("cpu", ), ("cpu", "cuda")):
-        monkeypatch.setattr("nereid._gradient_conditions.CHOSEN_ON", chosen_on)
+    for options in (dict(gradient_conditions=""), {}):
         backward = nereid.grad(product, ("a_ptr", "b_ptr"), "c_ptr").backward
-        backward.warmup(**given, **gradients, **BLOCKS, ORDER="axes", WRAP=False, grid=(3, 4), target="cuda:90")
+        backward.warmup(**given, **gradients, **BLOCKS, ORDER="axes", WRAP=False, grid=(3, 4), target="cuda:90", **options)
         compiled, = launched(backward)
-        assert bool(compiled._values["options"]["gradient_conditions"]) == ("cuda" in chosen_on)
-        assert ("tile.atomic_rmw" in compiled.asm["tile"]) == ("cuda" not in chosen_on)
+        assert bool(compiled._values["options"]["gradient_conditions"]) == (not options)
+        assert ("tile.atomic_rmw" in compiled.asm["tile"]) == bool(options)
         lengths.append(len(compiled.asm["ptx"]))
     assert lengths[1] < 0.8 * lengths[0]
 

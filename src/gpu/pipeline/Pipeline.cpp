@@ -109,6 +109,18 @@ constexpr Step steps[] = {
        issueLoads(state.kernel, state.options);
        return llvm::Error::success();
      }},
+    // While pointers are still made of the kernel's arguments.
+    {"stream-stores", "let stores of gradient kernels leave the cache before what is read again",
+     [](State &state) -> llvm::Error {
+       streamStores(state.kernel);
+       return llvm::Error::success();
+     }},
+    // In front of what looks for sums that can be taken together.
+    {"sum-loops", "take sums of loops of gradient kernels behind the loops",
+     [](State &state) -> llvm::Error {
+       sumLoops(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     // Behind what moves loads, which it does not move.
     {"share-exchanges", "write sums of gradient kernels so that they share exchanges",
      [](State &state) -> llvm::Error {

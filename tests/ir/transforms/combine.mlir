@@ -220,3 +220,60 @@ func.func @less(%x: tensor<8xi32>, %y: i64) -> tensor<8xi1> {
   %less = arith.cmpi slt, %wide, %all : tensor<8xi64>
   return %less : tensor<8xi1>
 }
+
+// A choice that a mask makes again where the block is written, behind arithmetic and in branches.
+// CHECK-LABEL: func.func @written_where
+// CHECK-SAME:  (%[[P:[^:]*]]: {{.*}}, %[[M:[^:]*]]: tensor<8xi1>, %[[N:[^:]*]]: tensor<8xi1>, %[[X:[^:]*]]: tensor<8xf32>
+// CHECK-NOT:   arith.select
+// CHECK:       %[[SUM:.*]] = arith.addf %[[X]], %[[X]]
+// CHECK:       %[[CUT:.*]] = arith.truncf %[[SUM]]
+// CHECK:       tile.store %[[P]], %[[CUT]] mask %[[M]]
+// CHECK:       %[[BOTH:.*]] = arith.andi
+// CHECK:       tile.atomic_rmw fadd %[[P]], %[[CUT]] mask %[[BOTH]]
+func.func @written_where(%p: tensor<8x!tile.ptr<bf16>>, %m: tensor<8xi1>, %n: tensor<8xi1>, %x: tensor<8xf32>, %which: i1) {
+  %zero = arith.constant dense<0.0> : tensor<8xf32>
+  %none = arith.constant dense<0.0> : tensor<8xbf16>
+  %own = arith.select %m, %x, %zero : tensor<8xi1>, tensor<8xf32>
+  %sum = arith.addf %own, %x : tensor<8xf32>
+  %cut = arith.truncf %sum : tensor<8xf32> to tensor<8xbf16>
+  %either = arith.ori %n, %m : tensor<8xi1>
+  %chosen = arith.select %either, %cut, %none : tensor<8xi1>, tensor<8xbf16>
+  scf.if %which {
+    tile.store %p, %chosen mask %m : tensor<8x!tile.ptr<bf16>>, tensor<8xbf16>, mask tensor<8xi1>
+  } else {
+    %both = arith.andi %n, %m : tensor<8xi1>
+    %old = tile.atomic_rmw fadd %p, %chosen mask %both : tensor<8x!tile.ptr<bf16>>, tensor<8xbf16>, mask tensor<8xi1>
+  }
+  return
+}
+
+// Not where other lanes are written, or all of them, or where a sum or a comparison reads the block, or integers.
+// CHECK-LABEL: func.func @written_elsewhere
+// CHECK-COUNT-5: arith.select
+func.func @written_elsewhere(%p: tensor<8x!tile.ptr<f32>>, %q: tensor<8x!tile.ptr<i32>>, %one: !tile.ptr<f32>, %m: tensor<8xi1>, %n: tensor<8xi1>, %x: tensor<8xf32>, %i: tensor<8xi32>) {
+  %zero = arith.constant dense<0.0> : tensor<8xf32>
+  %ones = arith.constant dense<1> : tensor<8xi32>
+  %a = arith.select %m, %x, %zero : tensor<8xi1>, tensor<8xf32>
+  %either = arith.ori %n, %m : tensor<8xi1>
+  tile.store %p, %a mask %either : tensor<8x!tile.ptr<f32>>, tensor<8xf32>, mask tensor<8xi1>
+  %b = arith.select %n, %x, %zero : tensor<8xi1>, tensor<8xf32>
+  tile.store %p, %b : tensor<8x!tile.ptr<f32>>, tensor<8xf32>
+  %y = math.exp %x : tensor<8xf32>
+  %c = arith.select %m, %y, %zero : tensor<8xi1>, tensor<8xf32>
+  tile.store %p, %c mask %m : tensor<8x!tile.ptr<f32>>, tensor<8xf32>, mask tensor<8xi1>
+  %sum = tile.reduce(%c) axis 0 {
+  ^bb0(%l: f32, %r: f32):
+    %both = arith.addf %l, %r : f32
+    tile.yield %both : f32
+  } : (tensor<8xf32>) -> f32
+  tile.store %one, %sum : !tile.ptr<f32>, f32
+  %z = math.sqrt %x : tensor<8xf32>
+  %d = arith.select %m, %z, %zero : tensor<8xi1>, tensor<8xf32>
+  %less = arith.cmpf olt, %d, %zero : tensor<8xf32>
+  %only = arith.andi %less, %m : tensor<8xi1>
+  tile.store %p, %d mask %only : tensor<8x!tile.ptr<f32>>, tensor<8xf32>, mask tensor<8xi1>
+  %by = arith.select %m, %i, %ones : tensor<8xi1>, tensor<8xi32>
+  %quotient = arith.divsi %i, %by : tensor<8xi32>
+  tile.store %q, %quotient mask %m : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, mask tensor<8xi1>
+  return
+}

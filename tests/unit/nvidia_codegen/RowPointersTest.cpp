@@ -103,6 +103,28 @@ TEST(RowPointers, StepsInAnyOrder) {
   EXPECT_EQ(count(body, "i64 %row"), 0u) << body;
 }
 
+TEST(RowPointers, RowsInFrontOfTheLoopShareAnOffset) {
+  // Rows' pointers come from outside. Strength reduction would advance each of them.
+  std::string kernel = loopKernel("wgmma.mma_async.sync", "cp.async.cg.shared.global");
+  for (std::string row : {"0", "1"}) {
+    std::string first =
+        "  %p" + row + " = getelementptr i16, ptr addrspace(1) %block, i64 %row" + row;
+    std::string outside =
+        "  %r" + row + " = getelementptr i16, ptr addrspace(1) %base, i64 %row" + row;
+    kernel.replace(kernel.find(first), first.size(),
+                   "  %p" + row + " = getelementptr i16, ptr addrspace(1) %r" + row +
+                       ", i64 %moved");
+    kernel.insert(kernel.find("  br label %body"), outside + "\n");
+  }
+  auto [entry, body] = hoisted(kernel);
+  EXPECT_EQ(count(body, "asm \"mov.b64 $0, $1;\""), 1u) << body;
+  EXPECT_EQ(count(body, "mul i64 %moved, 2"), 1u) << body;
+  for (std::string row : {"%r0", "%r1"})
+    EXPECT_EQ(count(body, "getelementptr i8, ptr addrspace(1) " + row), 1u) << body;
+  // An offset of one address alone stays.
+  EXPECT_EQ(count(body, "getelementptr i16, ptr addrspace(1) %block, i64 %wide"), 1u) << body;
+}
+
 TEST(RowPointers, OnlyCopiesBesideProducts) {
   for (auto [unit, copy] : {std::pair("mma.sync.aligned", "cp.async.cg.shared.global"),
                             std::pair("wgmma.mma_async.sync", "ld.global.b32")}) {

@@ -56,18 +56,21 @@ llvm::GetElementPtrInst *stepIn(llvm::Value *pointer) {
              : nullptr;
 }
 
+/// Numbers that a loop changes, and how many bytes each counts. The same ones are one offset.
+using Moved = llvm::SmallVector<std::pair<llvm::Value *, int64_t>>;
+
 /// An address as the sum of what a loop does not change, what it does, and a constant.
 struct Sum {
   llvm::Value *base = nullptr;                      ///< invariant
   llvm::SmallVector<llvm::GetElementPtrInst *> row; ///< invariant steps, the last one first
-  llvm::SmallVector<llvm::GetElementPtrInst *> moved;
+  Moved moved;
   int64_t bytes = 0;
 };
 
 class Rewriter {
 public:
-  explicit Rewriter(llvm::Loop &loop)
-      : loop(loop), layout(loop.getHeader()->getModule()->getDataLayout()),
+  Rewriter(llvm::Loop &loop, const llvm::DominatorTree &dominators)
+      : loop(loop), dominators(dominators), layout(loop.getHeader()->getModule()->getDataLayout()),
         before(loop.getLoopPreheader()->getTerminator()) {}
 
   void run() {
@@ -76,14 +79,21 @@ public:
       for (llvm::Instruction &op : *block)
         if (llvm::GetElementPtrInst *step = stepIn(&op);
             step && llvm::any_of(step->users(), isCopy))
-          if (Sum sum = sumOf(step); !sum.row.empty() && !sum.moved.empty())
+          if (Sum sum = sumOf(step); !sum.moved.empty())
             found.emplace_back(step, std::move(sum));
+    std::map<Moved, llvm::SmallVector<llvm::Instruction *>> uses;
+    for (auto &[step, sum] : found)
+      uses[sum.moved].push_back(step);
+    // Where a row's pointer is computed in front of the loop already, rows share an offset.
+    llvm::erase_if(found, [&](const auto &each) {
+      return each.second.row.empty() && uses[each.second.moved].size() == 1;
+    });
     for (auto &[step, sum] : found) {
       llvm::Value *start = sum.base;
       for (llvm::GetElementPtrInst *row : llvm::reverse(sum.row))
         start = before.CreateGEP(row->getSourceElementType(), start, row->getOperand(1));
       llvm::IRBuilder<> b(step);
-      llvm::Value *address = b.CreatePtrAdd(start, bytesMoved(sum.moved));
+      llvm::Value *address = b.CreatePtrAdd(start, bytesMoved(sum.moved, uses[sum.moved]));
       if (sum.bytes)
         address = b.CreatePtrAdd(address, b.getInt64(sum.bytes));
       step->replaceAllUsesWith(address);
@@ -106,23 +116,27 @@ private:
       llvm::Value *index = step->getOperand(1);
       if (auto *number = llvm::dyn_cast<llvm::ConstantInt>(index))
         sum.bytes += number->getSExtValue() * sizeOf(*step);
+      else if (loop.isLoopInvariant(index))
+        sum.row.push_back(step);
       else
-        (loop.isLoopInvariant(index) ? sum.row : sum.moved).push_back(step);
+        sum.moved.emplace_back(index, sizeOf(*step));
       address = step->getPointerOperand();
     }
     sum.base = address;
     return sum;
   }
 
-  /// The sum of these steps, opaque.
-  llvm::Value *bytesMoved(const llvm::SmallVector<llvm::GetElementPtrInst *> &steps) {
-    llvm::Value *&bytes = offsets[steps];
+  /// The sum of what is moved, opaque, in front of all uses.
+  llvm::Value *bytesMoved(const Moved &moved, llvm::ArrayRef<llvm::Instruction *> uses) {
+    llvm::Value *&bytes = offsets[moved];
     if (bytes)
       return bytes;
-    // Behind the first step is the first place at which all of them are known.
-    llvm::IRBuilder<> b(steps.front());
-    for (llvm::GetElementPtrInst *step : steps) {
-      llvm::Value *part = b.CreateMul(step->getOperand(1), b.getInt64(sizeOf(*step)));
+    llvm::IRBuilder<> b(uses.front());
+    if (llvm::any_of(uses.drop_front(),
+                     [&](auto *use) { return !dominators.dominates(uses.front(), use); }))
+      b.SetInsertPoint(behindAll(moved));
+    for (auto [number, size] : moved) {
+      llvm::Value *part = b.CreateMul(number, b.getInt64(size));
       bytes = bytes ? b.CreateAdd(bytes, part) : part;
     }
     auto *code =
@@ -134,10 +148,21 @@ private:
     return bytes = call;
   }
 
+  /// The first place at which all numbers are known. They are at an address, so they are defined
+  /// one behind the other.
+  llvm::Instruction *behindAll(const Moved &moved) const {
+    auto *last = llvm::cast<llvm::Instruction>(moved.front().first);
+    for (auto [number, size] : moved)
+      if (auto *op = llvm::cast<llvm::Instruction>(number); dominators.dominates(last, op))
+        last = op;
+    return &**last->getInsertionPointAfterDef();
+  }
+
   llvm::Loop &loop;
+  const llvm::DominatorTree &dominators;
   const llvm::DataLayout &layout;
   llvm::IRBuilder<> before;
-  std::map<llvm::SmallVector<llvm::GetElementPtrInst *>, llvm::Value *> offsets;
+  std::map<Moved, llvm::Value *> offsets;
 };
 
 } // namespace
@@ -158,7 +183,7 @@ void hoistRowPointers(llvm::Module &module) {
     for (llvm::BasicBlock *block : products)
       if (llvm::Loop *loop = loops.getLoopFor(block))
         if (done.insert(loop).second && loop->getLoopPreheader() && onlyAccumulates(*loop))
-          Rewriter(*loop).run();
+          Rewriter(*loop, dominators).run();
   }
 }
 

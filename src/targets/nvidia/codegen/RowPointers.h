@@ -17,9 +17,10 @@
 //
 // with the inner one in front of the loop and `moved` in bytes behind an empty instruction that
 // neither of the two looks through: two additions of 32 bits an access, of which ptxas takes
-// `moved` from a uniform register where it can. It costs a 32-bit register a row: a loop that
-// computes with what its products give (attention) needs its registers for that, and stays as it
-// is.
+// `moved` from a uniform register where it can. The same is done where (base + row) is computed in
+// front of the loop already and several rows share `moved`. It costs a 32-bit register a row: a
+// loop that computes with what its products give (attention) needs its registers for that, and
+// stays as it is.
 #pragma once
 
 namespace llvm {
