@@ -145,11 +145,23 @@ template <int order> Lane besselI(const LaneBuilder &l, Lane x) {
 
 } // namespace
 
-Lane j0F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselJ<0>(l, x[0]); }
-Lane j1F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselJ<1>(l, x[0]); }
-Lane y0F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselY<0>(l, x[0]); }
-Lane y1F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselY<1>(l, x[0]); }
-Lane i0F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselI<0>(l, x[0]); }
-Lane i1F64(const LaneBuilder &l, ArrayRef<Lane> x) { return besselI<1>(l, x[0]); }
+Lane j0F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselJ<0>(l, x[0]);
+}
+Lane j1F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselJ<1>(l, x[0]);
+}
+Lane y0F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselY<0>(l, x[0]);
+}
+Lane y1F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselY<1>(l, x[0]);
+}
+Lane i0F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselI<0>(l, x[0]);
+}
+Lane i1F64(const LaneBuilder &l, ArrayRef<Lane> x) {
+  return besselI<1>(l, x[0]);
+}
 
 } // namespace nereid::cpu
