@@ -6,14 +6,17 @@ exchange algorithm in 40-digit arithmetic; for fp32 by Lawson's reweighted least
 rounded one after the other, lowest order first, and the rest is fitted again each time, so that later coefficients
 absorb earlier roundings.
 
-usage: scripts/fit_math_polynomials.py        (needs mpmath and numpy)
+usage: scripts/fit_math_polynomials.py [--gelu]        (needs mpmath and numpy)
+
+--gelu prints the coefficients of `normal_below_single` in python/nereid/ops/functions/narrow.py and writes nothing.
 """
 import pathlib
 import struct
+import sys
 
 import numpy as np
-from mpmath import (mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p, atan, asin, erfinv, gamma,
-                    loggamma, sinh)
+from mpmath import (mp, mpf, mpmathify, matrix, lu_solve, arg, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p, atan, asin, erfinv, gamma,
+                    loggamma, sinh, besseli, besselj, besseljzero, bessely, besselyzero)
 
 mp.dps = 40
 LN2 = log(2)
@@ -166,6 +169,88 @@ def inverse_of_erf(w):
     return z / x
 
 
+# Bessel functions. J_n(x) = M(x) cos(x - (2n + 1) pi/4 + D(x)) and Y_n(x) = M(x) sin(...) with M sqrt(x) and D x smooth in 1/x up to infinity.
+
+
+def near_zero_of_j(order):
+    """J_n(x) / x^n of x^2 - 32, divided by x^2 - r^2 for the first four zeros r, the last two of them rounded to fp64."""
+    zeros = [besseljzero(order, 1), besseljzero(order, 2), to_f64(besseljzero(order, 3)), to_f64(besseljzero(order, 4))]
+
+    def value(t):
+        z = t + 32
+        product = mpf(1)
+        for r in zeros:
+            product *= z - r * r
+        return besselj(order, sqrt(z)) / sqrt(z) ** order / product
+    return value
+
+
+def modulus(order):
+    """sqrt(x) M of 1/x - 1/4."""
+    return lambda s: sqrt((besselj(order, 1 / (s + 0.25)) ** 2 + bessely(order, 1 / (s + 0.25)) ** 2) / (s + 0.25))
+
+
+def phase(order):
+    """x D of 1/x - 1/4."""
+    def value(s):
+        x = 1 / (s + 0.25)
+        turned = (besselj(order, x) + 1j * bessely(order, x)) * exp(-1j * (x - (2 * order + 1) * pi / 4))
+        return x * arg(turned)
+    return value
+
+
+Y0_ZERO = besselyzero(0, 1)
+
+
+def y0_rest(z):
+    """(Y0(x) - 2/pi log(x / r) J0(x)) / (x^2 - r^2) of x^2, r the first zero of Y0."""
+    x = sqrt(z)
+    return (bessely(0, x) - 2 / pi * log(x / Y0_ZERO) * besselj(0, x)) / (z - Y0_ZERO ** 2)
+
+
+def y1_rest(z):
+    """(Y1(x) - 2/pi (log(x) J1(x) - 1/x)) / x of x^2."""
+    x = sqrt(z)
+    return (bessely(1, x) - 2 / pi * (log(x) * besselj(1, x) - 1 / x)) / x
+
+
+def scaled_i(order):
+    """4 exp(8 - x) sqrt(x) I_n(x) of 1/x - 1/16."""
+    def value(s):
+        x = 1 / (s + mpf(1) / 16)
+        if x < 4000:
+            return 4 * exp(8 - x) * sqrt(x) * besseli(order, x)
+        term = total = mpf(1)
+        for k in range(1, 12):
+            term *= ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
+            total += term
+        return 4 * exp(8) / sqrt(2 * pi) * total
+    return value
+
+
+def relative(f):
+    return lambda x: 1 / f(x)
+
+
+def bessel_tables(order):
+    j, near = near_zero_of_j(order), (TINY - 32, 32)
+    i, far = scaled_i(order), (mpf(10) ** -9 - mpf(1) / 16, mpf(1) / 16)
+    small = lambda z: besselj(order, sqrt(z)) / sqrt(z) ** order  # noqa: E731
+    modified = lambda z: besseli(order, sqrt(z)) / sqrt(z) ** order  # noqa: E731
+    rest = (y0_rest, y1_rest)[order]
+    every = (mpf(10) ** -9 - 0.25, '0.25')
+    return [
+        (f'BesselJ{order}F64', f'J{order}(x) / x^{order} over the products of x^2 - r^2 of four zeros, in x^2 - 32, x < 8', j, relative(j), 12, near),
+        (f'BesselJ{order}SmallF64', f'J{order}(x) / x^{order} in x^2, x < 2', small, relative(small), (10, 8)[order], (TINY, 4)),
+        (f'BesselY{order}SmallF64', (f'(Y0(x) - 2/pi log(x/r) J0(x)) / (x^2 - r^2) in x^2, x < 2, r the first zero of Y0', 'Y1(x)/x - 2/pi (log(x) J1(x) - 1/x) / x in x^2, x < 2')[order],
+         rest, relative(rest), (8, 11)[order], (TINY, 4)),
+        (f'BesselModulus{order}F64', f'sqrt(x (J{order}(x)^2 + Y{order}(x)^2)) in 1/x - 1/4, x > 2', modulus(order), relative(modulus(order)), 26, every),
+        (f'BesselPhase{order}F64', f'x (arg(J{order}(x) + i Y{order}(x)) - x + {2 * order + 1} pi/4) in 1/x - 1/4, x > 2', phase(order), relative(phase(order)), 27, every),
+        (f'BesselI{order}F64', f'I{order}(x) / x^{order} in x^2, x < 8', modified, relative(modified), 15, (TINY, 64)),
+        (f'BesselI{order}LargeF64', f'4 exp(8 - x) sqrt(x) I{order}(x) in 1/x - 1/16, x > 8', i, relative(i), 23, far),
+    ]
+
+
 TINY = mpf(10) ** -12
 # name: (what it approximates, f, weight, degree, interval)
 TABLES = [
@@ -218,10 +303,25 @@ TABLES = [
      lambda s: 1 / inverse_of_erf((s + 3) ** 2), 11, ('-0.764', 1)),
     ('ErfinvFarF64', 'erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105', lambda s: inverse_of_erf((s + 7) ** 2),
      lambda s: 1 / inverse_of_erf((s + 7) ** 2), 11, (-3, '3.3')),
+    *bessel_tables(0), *bessel_tables(1),
 ]
 
 
+def normal_for_gelu(limit='5.4375', degree=14):
+    """(Phi(x) - 1/2) / x of x^2 - limit^2 / 2 up to the limit in fp32; the weight makes the error that of x Phi(x) next to x. Fitted in sixteenths, so that the powers stay small."""
+    middle = mpf(limit) ** 2 / 2
+
+    def value(s):
+        x = sqrt(16 * s + middle)
+        return erf(x / sqrt(2)) / (2 * x)
+    coefficients, error = fit(value, lambda s: max(sqrt(16 * s + middle), mpf('0.3')), degree, TINY - middle / 16, middle / 16, True)
+    print(f'2^{float(log(error) / LN2):.1f}, middle {float(middle)}')
+    print(', '.join(f'{float(c) / 16.0 ** k:.9g}' for k, c in enumerate(coefficients)))
+
+
 def main():
+    if sys.argv[1:] == ['--gelu']:
+        return normal_for_gelu()
     lines = ['// Generated by scripts/fit_math_polynomials.py; do not edit. Minimax polynomials, lowest order first; beside each',
              "// the largest error of the exact polynomial, relative to the function's value.", '#pragma once', '',
              'namespace nereid::coefficients {', '']

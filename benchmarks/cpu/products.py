@@ -3,7 +3,8 @@
     python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,4096x4096x512] [--rounds 30] [--markdown] [--all] [--blocks 256x256x256]
 
 Each product is the tutorial's kernel with the blocks of `BLOCKS` or `--blocks`, the fastest counts; sizes are M x N x K, or one number for all. Configurations and PyTorch take turns of three
-calls each, and the smallest time of each counts, so that other work on the machine disturbs little, threads of the one before that still spin included. With `--peak` (GFLOP/s of one thread for fp32) the
+calls each, and the smallest time of each counts, so that other work on the machine disturbs little. With several threads a turn begins with a pause, in which the threads of the turn before
+stop spinning (else the first one after PyTorch takes up to 8 times as long), and has ten calls. With `--peak` (GFLOP/s of one thread for fp32) the
 share of it is printed, too; with `--all` the time of each configuration. Status 1 when a result is wrong.
 """
 
@@ -97,9 +98,12 @@ def main():
             wrong |= not worst < 1
             calls = [*launches.values(), in_torch]
             best = [math.inf] * len(calls)
+            several = torch.get_num_threads() > 1
             for _ in range(options.rounds):
                 for i, call in enumerate(calls):
-                    for _ in range(3):
+                    if several:
+                        time.sleep(0.02)
+                    for _ in range(10 if several else 3):
                         start = time.perf_counter()
                         call()
                         best[i] = min(best[i], time.perf_counter() - start)

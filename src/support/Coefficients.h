@@ -268,4 +268,128 @@ inline constexpr double erfinvFarF64[] = {
     0x1.7c08b7eaef4ddp-28, -0x1.61d14458c52e4p-31, 0x1.d2f3c48ec90fbp-32,  -0x1.343887f922c4dp-34,
 };
 
+// J0(x) / x^0 over the products of x^2 - r^2 of four zeros, in x^2 - 32, x < 8; error 2^-53.6
+inline constexpr double besselJ0F64[] = {
+    0x1.0b760cf295657p-22,  -0x1.b095c81c476e8p-28, 0x1.401a1400697eap-34,  -0x1.22c6726a4ade9p-41,
+    0x1.6ecc284f66be2p-49,  -0x1.58607f89ea9f8p-57, 0x1.f7902b9e640fbp-66,  -0x1.280efd71e7bf5p-74,
+    0x1.1eca4f5f55340p-83,  -0x1.d27e47065fd1cp-93, 0x1.4379cc1d03a33p-102, -0x1.8479d7aaf39d9p-112,
+    0x1.912ad76e7dcbdp-122,
+};
+
+// J0(x) / x^0 in x^2, x < 2; error 2^-55.4
+inline constexpr double besselJ0SmallF64[] = {
+    0x1.0000000000000p+0,  -0x1.0000000000000p-2,  0x1.0000000000000p-6,  -0x1.c71c71c71c70ap-12,
+    0x1.c71c71c71be8cp-18, -0x1.234567898626bp-24, 0x1.02e85bfb9b5cap-31, -0x1.522a3e2bf764dp-39,
+    0x1.52289923311cfp-47, -0x1.0ae475e21d42ap-55, 0x1.464cbf2e63faap-64,
+};
+
+// (Y0(x) - 2/pi log(x/r) J0(x)) / (x^2 - r^2) in x^2, x < 2, r the first zero of Y0; error 2^-54.1
+inline constexpr double besselY0SmallF64[] = {
+    0x1.750811790a13cp-3,   -0x1.12583f4a4abcbp-6,  0x1.268a9aaaeadb8p-11,
+    -0x1.4c030d9989c9cp-17, 0x1.cf0413c722436p-24,  -0x1.b796fc94d23b0p-31,
+    0x1.2eb285a3b65b5p-38,  -0x1.3bfc102d7ecd8p-46, 0x1.ef28110d61b19p-55,
+};
+
+// sqrt(x (J0(x)^2 + Y0(x)^2)) in 1/x - 1/4, x > 2; error 2^-54.1
+inline constexpr double besselModulus0F64[] = {
+    0x1.970d1caeef718p-1,   -0x1.5c1aef59ca7dep-6,  -0x1.019a811bee427p-5, 0x1.fc8597e7bc81fp-6,
+    -0x1.66e282cc03844p-7,  -0x1.7a62d33aeb857p-6,  0x1.08964fe5f3fa0p-4,  -0x1.87856abadb43bp-4,
+    0x1.31310649f4659p-4,   0x1.3d83d78df9f31p-4,   -0x1.ecb3486bb351cp-2, 0x1.42c02f61d67e8p+0,
+    -0x1.2dc072038dcaep+1,  0x1.689a7ecf8ce03p+1,   -0x1.0319bfff30383p-3, -0x1.f34a2226b1004p+1,
+    0x1.fd8f007e6d5f0p+4,   -0x1.7865825cc53cap+8,  0x1.a1e3b056e9c38p+9,  0x1.02b120d5f668bp+12,
+    -0x1.33399e47aa6c1p+13, -0x1.da527db79bc3fp+15, 0x1.06a711ba1ebfdp+17, 0x1.e6eafe5128b7bp+18,
+    -0x1.2b456ad113169p+20, -0x1.60e492f470432p+20, 0x1.e8207b62c2d28p+21,
+};
+
+// x (arg(J0(x) + i Y0(x)) - x + 1 pi/4) in 1/x - 1/4, x > 2; error 2^-52.2
+inline constexpr double besselPhase0F64[] = {
+    -0x1.f1bbbedac162ep-4, 0x1.8ee3725fc23afp-6,   0x1.b6de75ab6a61dp-6,   -0x1.afb6f05a788fap-5,
+    0x1.759b9a22c477fp-5,  0x1.a02135fa9bc3bp-7,   -0x1.1e91c5852fafbp-3,  0x1.4fab82a48c613p-2,
+    -0x1.eeb4b3c34f3edp-2, 0x1.3fbfd8b78d0a7p-2,   0x1.b80d7c6e18bbap-1,   -0x1.117525244128ap+2,
+    0x1.7686c3101c9a2p+3,  -0x1.7873b2c56ed12p+4,  0x1.9f597f9d5b6f9p+4,   0x1.1dfdb08657c52p+1,
+    0x1.29e17f1afb607p+7,  0x1.827aafb80f5eap+5,   -0x1.2617115433d04p+13, 0x1.3b8597a7f4463p+14,
+    0x1.feb1f264264d0p+16, -0x1.167ca88ac99b8p+18, -0x1.a4ed06b758a9fp+20, 0x1.cea6f32a56528p+21,
+    0x1.893597535a4d0p+23, -0x1.dfa526ed66065p+24, -0x1.1548f217b5074p+25, 0x1.7872bc5b6b88ep+26,
+};
+
+// I0(x) / x^0 in x^2, x < 8; error 2^-55.7
+inline constexpr double besselI0F64[] = {
+    0x1.0000000000000p+0,  0x1.0000000000000p-2,  0x1.ffffffffffff3p-7,   0x1.c71c71c71c85bp-12,
+    0x1.c71c71c71a938p-18, 0x1.23456789c5e67p-24, 0x1.02e85c06c94aep-31,  0x1.522a44218f3f8p-39,
+    0x1.522a41269eba3p-47, 0x1.0b3153e79fdd7p-55, 0x1.55ff4d7c9ae74p-64,  0x1.69e61f85345d9p-73,
+    0x1.40a5db2a1883ap-82, 0x1.f2a305bffdc2dp-92, 0x1.108b58cfc402cp-101, 0x1.1cafd0f8f92b9p-110,
+};
+
+// 4 exp(8 - x) sqrt(x) I0(x) in 1/x - 1/16, x > 8; error 2^-53.2
+inline constexpr double besselI0LargeF64[] = {
+    0x1.2bb7c304edda1p+12,  0x1.4090b4ac477cfp+9,  0x1.9fccb92a42923p+8,   0x1.101cebc355b9fp+9,
+    0x1.21e27331d8f26p+10,  0x1.d0bce4c0b0e6fp+11, 0x1.1551b945ace4ep+14,  0x1.ebb2d3a5f60b2p+16,
+    0x1.0d9f8c31c9f3ap+20,  0x1.79abb531c71c8p+22, -0x1.562aa3bc3af52p+26, -0x1.4efc11be24164p+31,
+    -0x1.fa2a7f6aeffc5p+33, 0x1.780917641b081p+38, 0x1.4a2c18c37a72fp+42,  -0x1.58dd77a9e1eebp+45,
+    -0x1.ceabfba37b332p+49, 0x1.2302dd6dfd2cdp+52, 0x1.bef1a72f831dfp+56,  -0x1.a4781adf8aaa9p+58,
+    -0x1.0fad527198cf2p+63, 0x1.adb5f5038d3a5p+64, 0x1.34e44ea3b6304p+68,  -0x1.b3ddf375a561bp+69,
+};
+
+// J1(x) / x^1 over the products of x^2 - r^2 of four zeros, in x^2 - 32, x < 8; error 2^-53.0
+inline constexpr double besselJ1F64[] = {
+    0x1.41f5fb6bfb1c8p-26,  -0x1.cd0673fe4cef4p-32, 0x1.31547f630dc59p-38,  -0x1.f5219e5dd0064p-46,
+    0x1.1fdb46db07244p-53,  -0x1.efba23c77cfdap-62, 0x1.4e713e6395591p-70,  -0x1.6cd6f9b65e205p-79,
+    0x1.49721be351c7cp-88,  -0x1.f5a5baa9f18dbp-98, 0x1.46dd01f4cd2b5p-107, -0x1.72032bb97ce72p-117,
+    0x1.6a1203db7a479p-127,
+};
+
+// J1(x) / x^1 in x^2, x < 2; error 2^-55.8
+inline constexpr double besselJ1SmallF64[] = {
+    0x1.0000000000000p-1,   -0x1.fffffffffffecp-5,  0x1.5555555554d5cp-9,
+    -0x1.c71c71c6cd725p-15, 0x1.6c16c1536de6ep-21,  -0x1.845c815bcede3p-28,
+    0x1.27e32cbaaaef4p-35,  -0x1.51b995db09604p-43, 0x1.1db3070457878p-51,
+};
+
+// Y1(x)/x - 2/pi (log(x) J1(x) - 1/x) / x in x^2, x < 2; error 2^-52.6
+inline constexpr double besselY1SmallF64[] = {
+    -0x1.91866143cbc8ap-3,  0x1.bd3975c75b4a7p-5,  -0x1.835b97894be5bp-9,  0x1.2c7dbffcde97dp-14,
+    -0x1.0a780ac776ea9p-20, 0x1.32e5a4ddee84ap-27, -0x1.f0ce34d1ecdcep-35, 0x1.2a4e1ae32634ap-42,
+    -0x1.1474ab3eef876p-50, 0x1.978a556906e4ep-59, -0x1.e8ee30b168f15p-68, 0x1.d439b8653d80ap-77,
+};
+
+// sqrt(x (J1(x)^2 + Y1(x)^2)) in 1/x - 1/4, x > 2; error 2^-54.0
+inline constexpr double besselModulus1F64[] = {
+    0x1.9d0cc6de39ad2p-1,  0x1.14539e00e2318p-4,  0x1.c947fa72c1ceap-4,   -0x1.20e36bc99b492p-4,
+    0x1.828111d472250p-8,  0x1.de6ad435f8ff9p-5,  -0x1.c416363bfc69ep-4,  0x1.0269f734f5412p-3,
+    -0x1.bfdab60749a62p-5, -0x1.8cdb6dabd8561p-3, 0x1.7aad20899633dp-1,   -0x1.aa32b2a8f1b5ep+0,
+    0x1.60e4bf195917ep+1,  -0x1.54c200383bb3ep+1, -0x1.e38c359ec20c9p+0,  0x1.418fb31315900p+3,
+    -0x1.86caa6b78db3dp+5, 0x1.ab07968dd7525p+8,  -0x1.b20e9d2f0aec6p+9,  -0x1.1cb5e1f75c2a2p+12,
+    0x1.38ab9a8b727fep+13, 0x1.038648a9add15p+16, -0x1.0a60ba006cb08p+17, -0x1.12ae4efba0576p+19,
+    0x1.3f8c6abd8adf6p+20, 0x1.97b5bf59a8350p+20, -0x1.0d651ae8c53e1p+22,
+};
+
+// x (arg(J1(x) + i Y1(x)) - x + 3 pi/4) in 1/x - 1/4, x > 2; error 2^-53.6
+inline constexpr double besselPhase1F64[] = {
+    0x1.769f62f028282p-2,   -0x1.0fbce623217fcp-4, -0x1.66f6d8d962c65p-4, 0x1.ec73974597bdfp-4,
+    -0x1.f82997044625ap-5,  -0x1.245fa2010bf75p-4, 0x1.10c89b877d806p-2,  -0x1.e9d7b834d9829p-2,
+    0x1.1a9c653f20de9p-1,   -0x1.755f1ad3765d8p-4, -0x1.b6d54332e0d5ap+0, 0x1.8c56a17d9646ap+2,
+    -0x1.dc653c3ade880p+3,  0x1.ad26791b94a5ap+4,  -0x1.7f7a5b8df9338p+4, -0x1.596c8b94bf131p+4,
+    -0x1.7312f1b532d16p+6,  -0x1.25ed4276b8367p+8, 0x1.453a53d0ad74ep+13, -0x1.39a408ba4bc78p+14,
+    -0x1.15df4b927d518p+17, 0x1.1256245ae6d77p+18, 0x1.cc08166a8ab92p+20, -0x1.d1441b0c20512p+21,
+    -0x1.b8289b7ec1faap+23, 0x1.f9d561c3d6b8dp+24, 0x1.3cbd0f628d37fp+25, -0x1.99d9a3e37239cp+26,
+};
+
+// I1(x) / x^1 in x^2, x < 8; error 2^-55.6
+inline constexpr double besselI1F64[] = {
+    0x1.0000000000000p-1,  0x1.0000000000000p-4,  0x1.5555555555552p-9,   0x1.c71c71c71c7a1p-15,
+    0x1.6c16c16c160bdp-21, 0x1.845c8a0cf770dp-28, 0x1.27e4fb765859ap-35,  0x1.522a441145768p-43,
+    0x1.2c9757300e96fp-51, 0x1.ab82105bf280ap-60, 0x1.f17427e6f5723p-69,  0x1.e2808942d1672p-78,
+    0x1.8ad6aff0673dep-87, 0x1.1c185e315f0e7p-96, 0x1.26fe4a626330dp-106, 0x1.17ce25748ba57p-115,
+};
+
+// 4 exp(8 - x) sqrt(x) I1(x) in 1/x - 1/16, x > 8; error 2^-54.2
+inline constexpr double besselI1LargeF64[] = {
+    0x1.2231f2d630e25p+12,  -0x1.d102602dc2b6fp+10, -0x1.4e9bd33a64f31p+9,  -0x1.6f3dcf09f0adfp+9,
+    -0x1.6677da625740fp+10, -0x1.103e13eb402e1p+12, -0x1.389c6a2b2e6bcp+14, -0x1.0d9ffe1e51241p+17,
+    -0x1.2474f1076fabbp+20, -0x1.a562ac20137c9p+22, 0x1.55b432ba7279fp+26,  0x1.5eb9d24140602p+31,
+    0x1.18dc3c9938040p+34,  -0x1.7d14e7c0ed9dcp+38, -0x1.5f603b4354be9p+42, 0x1.52d133ddb21d1p+45,
+    0x1.e636ad4f97979p+49,  -0x1.1718ad4cc23b8p+52, -0x1.d3047ea6bf8c4p+56, 0x1.8f3766fe6fca9p+58,
+    0x1.1b11fb531d406p+63,  -0x1.9920ba7141028p+64, -0x1.4157fb0a6e82fp+68, 0x1.a33a2868ac5c1p+69,
+};
+
 } // namespace nereid::coefficients

@@ -346,6 +346,8 @@ def test_special_values(target):
             "normcdfinv": [(0, -inf), (1, inf), (0.5, 0), (-1, nan)], "normcdf": [(inf, 1), (-inf, 0), (0, 0.5), (nan, nan)],
             "erfcx": [(0, 1), (inf, 0), (-30, inf), (nan, nan)], "cyl_bessel_i0": [(0, 1), (inf, inf), (-inf, inf), (nan, nan)],
             "cyl_bessel_i1": [(0, 0), (inf, inf), (-inf, -inf), (nan, nan)], "sinpi": [(1, 0), (0.5, 1), (-0.5, -1), (inf, nan)],
+            "j0": [(0, 1), (inf, 0), (-inf, 0), (nan, nan)], "j1": [(0, 0), (inf, 0), (-inf, 0), (nan, nan)],
+            "y0": [(0, -inf), (inf, 0), (-1, nan), (nan, nan)], "y1": [(0, -inf), (inf, 0), (-1, nan), (nan, nan)],
             "cospi": [(1, -1), (0.5, 0), (0, 1), (inf, nan)], "log1p": [(-1, -inf), (0, 0), (inf, inf), (-2, nan)]}
     for name, pairs in rows.items():
         x, want = (np.array(column, dtype=np.float64) for column in zip(*pairs))

@@ -412,3 +412,19 @@ def test_gelu_of_every_number(dtype, approximate, target):
     small = finite & (wide.abs() < 1e3)
     assert ((gradient.double() - slopes).abs() <= 0.625 * eps * slopes.abs() + 4e-5)[small].all()
     assert gradient[x.isnan()].isnan().all()
+
+
+def test_gelu_of_single_precision(target):
+    """Next to the argument the error is that of ATen's formula or less; far out the result is exactly 0 or the argument."""
+    x = torch.cat([torch.linspace(-7, 7, 100_001), torch.logspace(-40, 1, 2000), -torch.logspace(-40, 1, 2000)]).to(target)
+    far = torch.tensor([-5.5, -6.0, -100.0, -1e30, 6.0, 100.0, 1e30], device=target)
+    special = torch.tensor([float("nan"), float("inf"), 0.0, -0.0], device=target)
+    with nereid.ops.use(only=["gelu", "gelu_backward"], routing=False):
+        result, ends, specials = map(torch.nn.functional.gelu, (x, far, special))
+        gradient = torch.ops.aten.gelu_backward(torch.ones_like(x), x)
+    wide = x.double()
+    error = (result.double() - torch.nn.functional.gelu(wide)).abs() / wide.abs().clamp(min=1e-3)
+    assert error.max() < 2.0**-21
+    assert (gradient.double() - torch.ops.aten.gelu_backward(torch.ones_like(wide), wide)).abs().max() < 2.0**-21
+    assert (ends[1:4] == 0).all() and ends[0].abs() < 1e-6 and torch.equal(ends[4:], far[4:])
+    assert specials[0].isnan() and specials[1] == float("inf") and specials[2:].tolist() == [0, 0]

@@ -62,7 +62,16 @@ def gelu(x, NARROW: tl.constexpr = False):
     elif NARROW:
         return x * narrow.normal_below(x, narrow.density(x))
     else:
-        return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))
+        return x * normal_below(x)
+
+
+@nereid.jit
+def normal_below(x):
+    """How probable a normal number below x is, with the absolute accuracy of x's type."""
+    if target_info.is_cpu() and x.dtype == tl.float32:
+        return narrow.normal_below_single(x)
+    else:
+        return 0.5 * (1 + tl.erf(x * SQRT_HALF))
 
 
 @nereid.jit
@@ -72,7 +81,7 @@ def gelu_backward(grad, x, NARROW: tl.constexpr = False):
         below = narrow.normal_below(x, density)
     else:
         density = tl.exp(-0.5 * x * x)
-        below = 0.5 * (1 + tl.erf(x * SQRT_HALF))
+        below = normal_below(x)
     return grad * (below + x * density * INV_SQRT_2PI)
 
 

@@ -98,3 +98,14 @@ def normal_below(x, density):
     tail = 0.011115967 + t * (-0.0029347253 + t * (0.00074872322 + t * (-0.00019709556 + t * tail)))
     tail = density * (0.13072546 + t * (-0.039457109 + t * tail))
     return tl.where(x < 0, tail, 1 - tail)
+
+
+@nereid.jit
+def normal_below_single(x):
+    """How probable a normal number below x is, in fp32 on CPUs: absolute error 2^-23.8 (0.5 * (1 + erf(x / sqrt(2))) in fp32: 2^-24.4), exactly 0 below -5.4375. The coefficients are those of scripts/fit_math_polynomials.py --gelu."""
+    inside = tl.minimum(tl.maximum(x, -5.4375), 5.4375)
+    t = inside * inside - 14.783203125
+    p = 7.7623895e-15 + t * (-1.66791997e-16 + t * (8.50749304e-18 + t * (-7.08649353e-19 + t * 1.86738237e-20)))
+    p = -3.66610493e-08 + t * (1.90588545e-09 + t * (-9.24158319e-11 + t * (4.36685063e-12 + t * (-2.08555449e-13 + t * p))))
+    p = 0.130026951 + t * (-0.00438947929 + t * (0.00022061124 + t * (-1.20883906e-05 + t * (6.72350041e-07 + t * p))))
+    return tl.where(x < -5.4375, tl.zeros_like(x), 0.5 + inside * p)

@@ -2,9 +2,8 @@
 // NarrowMath.cpp are f64 ones, rounded: then the only error that counts is that rounding.
 #include "targets/cpu/math/DeviceMath.h"
 #include "support/Coefficients.h"
-#include "targets/cpu/math/Emitters.h"
+#include "targets/cpu/math/RareLanes.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cmath>
@@ -57,8 +56,9 @@ Lane asinhWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane a = l.abs(operands[0]);
   return l.copysign(logF64(l, {a + squareRoot(l, l.fma(a, a, 1.0))}), operands[0]);
 }
-Lane tgammaF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return roundToF32(l, tgammaF64(l, {widened(l, operands[0])}));
+/// For functions with subnormal results.
+template <Emitter f> Lane wideRounded(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  return roundToF32(l, f(l, {widened(l, operands[0])}));
 }
 
 /// The Euclidean norm of two to four numbers. None overflows in f64.
@@ -165,20 +165,6 @@ Lane withSignFlipped(const LaneBuilder &l, Lane r, Lane x) {
   return l.asFloat(l.bits(r) ^ (l.bits(x) & sign));
 }
 
-/// `usual`, or where `rare` holds for any lane what `slow` computes for all.
-template <typename Slow> Lane orElse(const LaneBuilder &l, Lane usual, Lane rare, Slow slow) {
-  auto choice = mlir::scf::IfOp::create(
-      l.builder, l.loc, anyLane(l, rare),
-      [&](mlir::OpBuilder &inner, mlir::Location loc) {
-        LaneBuilder in(inner, loc, l.features);
-        mlir::scf::YieldOp::create(inner, loc, slow(in).get());
-      },
-      [&](mlir::OpBuilder &inner, mlir::Location loc) {
-        mlir::scf::YieldOp::create(inner, loc, usual.get());
-      });
-  return l(choice.getResult(0));
-}
-
 const char *remainderName(bool nearest) {
   return nearest ? "remainder" : "fmod";
 }
@@ -189,7 +175,7 @@ Lane remainderOf(const LaneBuilder &l, Lane x, Lane y, bool nearest, double limi
   Lane a = l.abs(x), b = l.abs(y), quotient = a / b;
   Lane fast = withSignFlipped(l, reducedByMultiples(l, a, b, quotient, nearest, 0x1p52), x);
   Lane isLarge = (quotient >= limit) & (b > 0.0) & (a < infinity);
-  return orElse(l, fast, isLarge, [&](const LaneBuilder &in) {
+  return unlessAny(l, isLarge, fast, [&](const LaneBuilder &in, Lane) {
     return callLibm(in, remainderName(nearest), {in(x.get()), in(y.get())});
   });
 }
@@ -198,12 +184,12 @@ template <bool nearest> Lane remainderF32(const LaneBuilder &l, ArrayRef<Lane> o
   Lane x = operands[0], y = operands[1];
   declareLibm(l, remainderName(nearest), l.builder.getF64Type(), 2);
   // Products of 24 and 29 bits are exact in f64.
-  auto inF64 = [&](const LaneBuilder &in) {
+  auto inF64 = [&](const LaneBuilder &in, Lane) {
     return roundToF32(
         in, remainderOf(in, widened(in, in(x.get())), widened(in, in(y.get())), nearest, 0x1p29));
   };
   if (!l.features.fma)
-    return inF64(l);
+    return inF64(l, x);
   // Quotients are right to a quarter up to 2^22: what is left is less than b, a multiple of its
   // last bit, and normal if b is no less than 2^-100.
   Lane a = l.abs(x), b = l.abs(y), quotient = a / b;
@@ -211,7 +197,7 @@ template <bool nearest> Lane remainderF32(const LaneBuilder &l, ArrayRef<Lane> o
   Lane isRare = l.compare(CmpFPredicate::UGE, quotient, l.constant(a, 0x1p22)) |
                 l.compare(CmpFPredicate::ULT, b, l.constant(b, 0x1p-100));
   Lane fast = withSignFlipped(l, reducedByMultiples(l, a, b, quotient, nearest, 0x1p23), x);
-  return orElse(l, fast, isRare, inF64);
+  return unlessAny(l, isRare, fast, inF64);
 }
 template <bool nearest> Lane remainderF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   declareLibm(l, remainderName(nearest), operands[0].element(), 2);
@@ -268,6 +254,10 @@ constexpr Row rows[] = {
     {"__nv_cosh", coshF64},
     {"__nv_cospif", narrowOrWide<cospiF32, cospiF64>},
     {"__nv_cospi", cospiF64},
+    {"__nv_cyl_bessel_i0f", wide<i0F64>},
+    {"__nv_cyl_bessel_i0", i0F64},
+    {"__nv_cyl_bessel_i1f", wideRounded<i1F64>},
+    {"__nv_cyl_bessel_i1", i1F64},
     {"__nv_erfcf", erfcF32},
     {"__nv_erfc", erfcF64},
     {"__nv_erfcinvf", wide<erfcinvWide>},
@@ -284,6 +274,10 @@ constexpr Row rows[] = {
     {"__nv_fmod", remainderF64<false>, true},
     {"__nv_hypotf", norm<false>},
     {"__nv_hypot", hypotF64},
+    {"__nv_j0f", wide<j0F64>},
+    {"__nv_j0", j0F64},
+    {"__nv_j1f", wideRounded<j1F64>},
+    {"__nv_j1", j1F64},
     {"__nv_ldexpf", scaledByPower},
     {"__nv_lgammaf", wide<lgammaF64>},
     {"__nv_lgamma", lgammaF64},
@@ -313,8 +307,12 @@ constexpr Row rows[] = {
     {"__nv_sinpi", sinpiF64},
     {"__nv_tanf", tanF32},
     {"__nv_tan", tanF64, true},
-    {"__nv_tgammaf", tgammaF32},
+    {"__nv_tgammaf", wideRounded<tgammaF64>},
     {"__nv_tgamma", tgammaF64, true},
+    {"__nv_y0f", wide<y0F64>},
+    {"__nv_y0", y0F64},
+    {"__nv_y1f", wide<y1F64>},
+    {"__nv_y1", y1F64},
     {"__nv_fast_cosf", cosF32},
     {"__nv_fast_exp10f", exp10F32},
     {"__nv_fast_expf", expF32},

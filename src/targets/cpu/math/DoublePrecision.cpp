@@ -88,9 +88,8 @@ double greatestReduced(const LaneBuilder &l) {
   return l.features.fma ? 0x1p40 : 0x1p19;
 }
 
-Reduced reduce(const LaneBuilder &l, Lane x) {
-  Lane t = l.fma(x, 0x1.45f306dc9c883p-1, magic);
-  Lane k = t - magic, quadrant = l.bits(t);
+// x = k pi/2 + r + e for a given k, an integer or half of one.
+Reduced reduceBy(const LaneBuilder &l, Lane x, Lane k, Lane quadrant) {
   if (l.features.fma) {
     // pi/2 in three parts of 53 bits. The first step is exact, because nearly all of x cancels.
     Lane first = l.fma(k, -0x1.921fb54442d18p0, x);
@@ -104,12 +103,17 @@ Reduced reduce(const LaneBuilder &l, Lane x) {
   return {r, ((first - r) - second) - k * 0x1.3198a2e037073p-69, quadrant};
 }
 
+Reduced reduce(const LaneBuilder &l, Lane x) {
+  Lane t = l.fma(x, 0x1.45f306dc9c883p-1, magic);
+  return reduceBy(l, x, t - magic, l.bits(t));
+}
+
 struct SineCosine {
   Lane sine, cosine, quadrant;
 };
 
-SineCosine sineCosine(const LaneBuilder &l, Lane x) {
-  auto [r, e, quadrant] = reduce(l, x);
+SineCosine sineCosine(const LaneBuilder &l, Reduced reduced) {
+  auto [r, e, quadrant] = reduced;
   Lane z = r * r;
   Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF64), e);
   Lane half = z * 0.5, high = 1.0 - half, low = (1.0 - high) - half;
@@ -117,7 +121,20 @@ SineCosine sineCosine(const LaneBuilder &l, Lane x) {
   return {sine, cosine, quadrant};
 }
 
-// y, or the C library's function where any lane of x is too large for `reduce`.
+// The sine of the angle that was reduced, turned by so many quarters.
+Lane sineOf(const LaneBuilder &l, SineCosine parts, int turns) {
+  Lane quadrant = turns ? parts.quadrant + turns : parts.quadrant;
+  Lane y = l.select((quadrant & 1) == 1, parts.cosine, parts.sine);
+  return l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62));
+}
+
+// sin(x + turns * pi/2).
+Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
+  return orLibm(l, x, name, sineOf(l, sineCosine(l, reduce(l, x)), turns));
+}
+
+} // namespace
+
 Lane orLibm(const LaneBuilder &l, Lane x, llvm::StringRef name, Lane y) {
   declareLibm(l, name, x.element(), 1);
   auto choice = mlir::scf::IfOp::create(
@@ -132,16 +149,14 @@ Lane orLibm(const LaneBuilder &l, Lane x, llvm::StringRef name, Lane y) {
   return l(choice.getResult(0));
 }
 
-// sin(x + turns * pi/2).
-Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
-  auto [sine, cosine, quadrant] = sineCosine(l, x);
-  if (turns)
-    quadrant = quadrant + turns;
-  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
-  return orLibm(l, x, name, l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62)));
+Lane sineOfPhase(const LaneBuilder &l, Lane x, Lane d, int turns) {
+  // Odd multiples of pi/4: k is half an odd number.
+  Lane t = l.fma(x + d, 0x1.45f306dc9c883p-1, -0.5) + magic;
+  auto [r, e, quadrant] = reduceBy(l, x, (t - magic) + 0.5, l.bits(t));
+  Lane sum = r + d, part = sum - r;
+  Lane lost = (r - (sum - part)) + (d - part);
+  return sineOf(l, sineCosine(l, {sum, e + lost, quadrant}), turns);
 }
-
-} // namespace
 
 Lane expF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.atLeast(l.atMost(operands[0], 710.0), -746.0) + nudge;
@@ -244,7 +259,7 @@ Lane tanF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   Lane tiny = l.abs(x) < 0x1p-27; // the result is the argument; keeps -0
   Lane inside = l.select(tiny, 0.0, x);
-  auto [sine, cosine, quadrant] = sineCosine(l, inside);
+  auto [sine, cosine, quadrant] = sineCosine(l, reduce(l, inside));
   Lane turned = (quadrant & 1) == 1;
   Lane y = l.select(turned, 0.0 - cosine, sine) / l.select(turned, sine, cosine);
   return l.select(tiny, x, orLibm(l, inside, "tan", y));

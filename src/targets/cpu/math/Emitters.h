@@ -69,6 +69,11 @@ struct TwoParts {
 };
 // log2 of positive finite lanes, to some 2^-64.
 TwoParts log2InParts(const LaneBuilder &l, Lane x);
+// sin(x - pi/4 + d + turns * pi/2) for x of 2 and more, as far as `orLibm` leaves it, and |d| <
+// 1/4.
+Lane sineOfPhase(const LaneBuilder &l, Lane x, Lane d, int turns);
+// y, or the C library's function of x where any lane is too large for what reduces angles in f64.
+Lane orLibm(const LaneBuilder &l, Lane x, llvm::StringRef name, Lane y);
 // 2^(high + low), the second part small.
 Lane exp2OfSum(const LaneBuilder &l, Lane high, Lane low);
 // 2^x for x in [-1000, 0].
@@ -102,6 +107,13 @@ Lane tgammaF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x); // good for f32 on
 Lane erfinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane erfcinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane normcdfinvF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+// Bessel.cpp
+Lane j0F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane j1F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane y0F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane y1F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane i0F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane i1F64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 
 // Whether any lane of `condition` (i1) holds, as one i1.
 mlir::Value anyLane(const LaneBuilder &l, Lane condition);

@@ -1,8 +1,6 @@
 // The gamma function, its logarithm, and the inverses of erf in f64.
 #include "support/Coefficients.h"
-#include "targets/cpu/math/Emitters.h"
-
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "targets/cpu/math/RareLanes.h"
 
 #include <cmath>
 #include <limits>
@@ -13,20 +11,6 @@ namespace {
 using llvm::ArrayRef;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// `y`, or `rare` of it in a region of its own when any lane needs it.
-template <typename Rare> Lane unlessAny(const LaneBuilder &l, Lane condition, Lane y, Rare rare) {
-  auto choice = mlir::scf::IfOp::create(
-      l.builder, l.loc, anyLane(l, condition),
-      [&](mlir::OpBuilder &builder, mlir::Location loc) {
-        LaneBuilder in(builder, loc, l.features);
-        mlir::scf::YieldOp::create(builder, loc, rare(in, in(y.get())).get());
-      },
-      [&](mlir::OpBuilder &builder, mlir::Location loc) {
-        mlir::scf::YieldOp::create(builder, loc, y.get());
-      });
-  return l(choice.getResult(0));
-}
 
 /// What a gamma function of arguments below 8 is made of: that of 2 + d, between 1.25 and 2.5, and
 /// the factors between the two. They divide it where `isLess` holds.

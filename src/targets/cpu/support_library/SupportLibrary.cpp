@@ -14,6 +14,11 @@ static std::vector<Symbol> allSymbols() {
   std::vector<Symbol> symbols = {
       NEREID_LIBM(sin),
       NEREID_LIBM(cos),
+      NEREID_LIBM(tan),
+      NEREID_LIBM(j0),
+      NEREID_LIBM(j1),
+      NEREID_LIBM(y0),
+      NEREID_LIBM(y1),
       {"pow", reinterpret_cast<void *>(static_cast<double (*)(double, double)>(&::pow))},
       {"fma", reinterpret_cast<void *>(static_cast<double (*)(double, double, double)>(&::fma))},
       {"remainder",
