@@ -309,3 +309,23 @@ def test_sorts_of_wide_elements(dtype, pairs, simulated, monkeypatch):
         _sorted.sort(x, 1, values, indices, descending)
         expected = torch.sort(x, dim=1, descending=descending, stable=True)
         assert torch.equal(indices, expected.indices) and torch.equal(values.view(torch.int64), x.gather(1, indices).view(torch.int64))
+
+
+@needs_simulator
+@pytest.mark.parametrize("name,dtype", [(name, dtype) for dtype in (torch.bfloat16, torch.float16) for name in ("log", "log1p", "logit", "logaddexp", "special_xlog1py") if dtype == torch.bfloat16 or name != "log"])
+def test_logarithms_of_16_bits(name, dtype, simulated):
+    """They take the GPU's instruction, or a series, and are rounded to the nearest 16-bit float or one of its neighbours: every 29th number, the smallest, the largest and those beside 1 of both signs."""
+    one = torch.ones((), dtype=dtype).view(torch.int16).item()
+    near = [0, 1, 2, 3, 77, *range(one - 40, one + 40), torch.full((), torch.finfo(dtype).max, dtype=dtype).view(torch.int16).item()]
+    codes = torch.tensor([*range(0, 1 << 15, 29), *near, *(torch.full((), value, dtype=dtype).view(torch.int16).item() for value in (math.inf, math.nan))])
+    x = torch.cat((codes, codes - (1 << 15))).to(torch.int16).view(dtype)
+    args = (x, x.roll(1009)) if name in ("logaddexp", "special_xlog1py") else (x, )
+    with nereid.ops.use(only=[name], routing=False, router=False):
+        found = getattr(aten, name)(*args)
+    exact = getattr(aten, name)(*(tensor.double() for tensor in args))
+    expected = exact.to(dtype)
+    assert torch.equal(found.isnan(), expected.isnan()) and torch.equal(found.isinf(), expected.isinf())
+    # Where a sum of fp32 cancels, the parts' size counts, not that of the result.
+    size = torch.maximum(*(tensor.double().abs() for tensor in args)).clamp(max=1) * 2**-20 if name.startswith("logaddexp") else 0
+    error = (found.double() - exact).abs().nan_to_num(0, 0, 0) - size
+    assert (error <= exact.abs() * torch.finfo(dtype).eps * 0.55 + torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 0.55)[expected.isfinite()].all()

@@ -4,6 +4,8 @@ import nereid
 import nereid.language as tl
 from nereid.language.extra import libdevice
 
+from . import narrow
+
 
 @nereid.jit
 def divide(x, y):
@@ -207,26 +209,26 @@ def nextafter(x, y):
 
 
 @nereid.jit
-def xlogy(x, y):
-    return tl.where((x == 0) & (y == y), 0.0, x * tl.log(y))
+def xlogy(x, y, NARROW: tl.constexpr = False):
+    return tl.where((x == 0) & (y == y), 0.0, x * narrow.log(y, NARROW))
 
 
 @nereid.jit
-def xlog1py(x, y):
-    return tl.where((x == 0) & (y == y), 0.0, x * libdevice.log1p(y))
+def xlog1py(x, y, NARROW: tl.constexpr = False):
+    return tl.where((x == 0) & (y == y), 0.0, x * narrow.log1p_of_any(y, NARROW))
 
 
 @nereid.jit
-def logaddexp(x, y):
+def logaddexp(x, y, NARROW: tl.constexpr = False):
     high = maximum(x, y)
-    result = high + libdevice.log1p(tl.exp(-tl.abs(x - y)))
+    result = high + narrow.log1p(tl.exp(-tl.abs(x - y)), NARROW)
     return tl.where((x == y) & (tl.abs(x) == float("inf")), x, result)
 
 
 @nereid.jit
-def logaddexp2(x, y):
+def logaddexp2(x, y, NARROW: tl.constexpr = False):
     high = maximum(x, y)
-    result = high + libdevice.log1p(tl.exp2(-tl.abs(x - y))) * 1.4426950408889634
+    result = high + narrow.log1p(tl.exp2(-tl.abs(x - y)), NARROW) * 1.4426950408889634
     return tl.where((x == y) & (tl.abs(x) == float("inf")), x, result)
 
 

@@ -48,13 +48,13 @@ def expm1(x):
 
 
 @nereid.jit
-def log(x):
-    return tl.log(x)
+def log(x, NARROW: tl.constexpr = False):
+    return narrow.log(x, NARROW)
 
 
 @nereid.jit
-def log2(x):
-    return tl.log2(x)
+def log2(x, NARROW: tl.constexpr = False):
+    return narrow.log2(x, NARROW)
 
 
 @nereid.jit
@@ -63,8 +63,8 @@ def log10(x):
 
 
 @nereid.jit
-def log1p(x):
-    return libdevice.log1p(x)
+def log1p(x, NARROW: tl.constexpr = False):
+    return narrow.log1p_of_any(x, NARROW)
 
 
 @nereid.jit
@@ -359,8 +359,8 @@ def erfcx(x):
 
 
 @nereid.jit
-def entr(x):
-    result = tl.where(x > 0, -x * tl.log(x), tl.where(x == 0, 0.0, float("-inf")))
+def entr(x, NARROW: tl.constexpr = False):
+    result = tl.where(x > 0, -x * narrow.log(x, NARROW), tl.where(x == 0, 0.0, float("-inf")))
     return tl.where(x != x, x, result)
 
 
@@ -381,10 +381,10 @@ def rad2deg(x):
 
 
 @nereid.jit
-def logit(x, eps):
+def logit(x, eps, NARROW: tl.constexpr = False):
     if eps is not None:
         # A negative number means none.
         low = tl.where(eps < 0, float("-inf"), eps)
         high = tl.where(eps < 0, float("inf"), 1 - eps)
         x = tl.where(x < low, low, tl.where(x > high, high, x))
-    return tl.log(divide(x, 1 - x))
+    return narrow.log(divide(x, 1 - x, NARROW == 8), NARROW)
