@@ -70,8 +70,8 @@ class Relative {
 public:
   Relative(const Dual &d, bool isDenominator) : d(d), isDenominator(isDenominator) {}
 
-  /// Whether a value has exponentials in it. `isWhole`: what is asked for is its tangent over itself, where a denominator
-  /// that is infinite counts, too.
+  /// Whether a value has exponentials in it. `isWhole`: what is asked for is its tangent over
+  /// itself, where a denominator that is infinite counts, too.
   bool has(Value value, bool isWhole, unsigned depth = reach) const {
     Operation *by = value.getDefiningOp();
     if (!by || !depth || !d.tangent(value))
@@ -90,8 +90,8 @@ public:
       return isWhole && in(0, true);
     if (isa<arith::SelectOp>(by))
       return in(1, isWhole) || in(2, isWhole);
-    bool isPassed = isa<arith::NegFOp>(by) || isCopy(by) || isConversion(by) ||
-                    function == Function::Sqrt;
+    bool isPassed =
+        isa<arith::NegFOp>(by) || isCopy(by) || isConversion(by) || function == Function::Sqrt;
     return isPassed && in(0, isWhole);
   }
 
@@ -167,8 +167,7 @@ public:
           continue;
         Value limit = d.divide(number(part, isSubtracted ? -1 : 1), other);
         Value factor = d.select(isInfinite(part), limit, d.divide(growing, sum));
-        return d.add(d.multiply(whole(growing), share()),
-                     d.multiply(d.tangent(other), factor));
+        return d.add(d.multiply(whole(growing), share()), d.multiply(d.tangent(other), factor));
       }
     Value itself = isSubtracted ? d.negate(whole(part)) : whole(part);
     return d.select(isInfinite(part), itself, d.divide(tangent, sum));
@@ -226,10 +225,9 @@ Value settledTangent(const Dual &d, Value operand, bool negativeOnly) {
   if (!tangent || !Relative(d, false).has(operand, /*isWhole=*/false))
     return tangent;
   double infinity = std::numeric_limits<double>::infinity();
-  Value limit = constantOf(d.builder, d.op->getLoc(), operand.getType(),
-                           negativeOnly ? -infinity : infinity);
-  Value infinite =
-      d.compare("oeq", negativeOnly ? operand : d.call("math.absf", {operand}), limit);
+  Value limit =
+      constantOf(d.builder, d.op->getLoc(), operand.getType(), negativeOnly ? -infinity : infinity);
+  Value infinite = d.compare("oeq", negativeOnly ? operand : d.call("math.absf", {operand}), limit);
   return d.select(infinite, Value(), tangent);
 }
 

@@ -317,8 +317,8 @@ Value reciprocalNorm(const Dual &d) {
   Value sum;
   for (unsigned i = 0; i < d.operands(); ++i)
     if (Value t = d.t(i))
-      sum = d.add(sum, d.multiply(t, d.multiply(d.x(i), d.y())));
-  return d.negate(d.multiply(d.multiply(sum, d.y()), d.y()));
+      sum = d.add(sum, d.multiply(t, d.multiply(d.multiply(d.x(i), d.y()), d.y())));
+  return d.negate(d.multiply(sum, d.y()));
 }
 
 Value sine(const Dual &d) {
