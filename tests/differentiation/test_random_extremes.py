@@ -107,14 +107,25 @@ def _atan2(y, x):
     return Node(CONTEXT.atan2(y.value, x.value), (y, x.value / r), (x, -y.value / r))
 
 
+def _is_seen(value):
+    """Whether a comparison in the kernel sees the number as it is: fp32 has neither lost it to 0 nor to infinity."""
+    return value == 0 or 1e-36 < abs(value) < 1e38
+
+
+def _where(condition, a, b):
+    if not _is_seen(condition.value):
+        raise Undefined
+    return a if condition.value > 0 else b
+
+
 def _larger(a, b):
     a, b = Node.of(a), Node.of(b)
-    if a.value == b.value:
+    if not _is_seen(a.value) or not _is_seen(b.value) or abs(a.value - b.value) <= 1e-4 * abs(a.value):
         raise Undefined
     return Node(max(a.value, b.value), (a, int(a.value > b.value)), (b, int(a.value < b.value)), may_overflow=a.may_overflow or b.may_overflow)
 
 
-ORACLE |= {"atan2": _atan2, "maximum": _larger, "where": lambda c, a, b: a if c.value > 0 else b}
+ORACLE |= {"atan2": _atan2, "maximum": _larger, "where": _where}
 
 # Statements, each written once for the kernel and the oracle. Where one of the type's largest numbers stands in an exponent, the exponential overflows.
 FORMULAS = [
@@ -210,6 +221,9 @@ def element(lines, x, w, rounds, limits):
         size = abs(node.value)
         if size and (size < limits.tiny * 1024 or size > limits.max / 2) and not node.may_overflow and node.parts:
             raise Undefined
+        for part, slope, *_ in node.parts:  # an exponential that underflowed, and would count
+            if 0 < abs(part.value) < limits.tiny * 1024 <= abs(part.value * slope):
+                raise Undefined
     output.adjoint = output.size = CONTEXT.mpf(1)
     for node in reversed(order):
         if node.parts and (CONTEXT.isnan(node.adjoint) or abs(node.size) > limits.max / 4):
