@@ -3,15 +3,14 @@
 #include "differentiate/Rules.h"
 
 #include "differentiate/Blocks.h"
+#include "differentiate/Relative.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringMap.h"
 
-#include <limits>
 #include <numbers>
-#include <optional>
 
 using namespace mlir;
 
@@ -118,87 +117,18 @@ Value multiply(const Dual &d) {
 }
 
 Value exponential(const Dual &d) {
-  return d.multiply(d.t(), d.y());
+  return d.multiply(settledTangent(d, d.x(), /*negativeOnly=*/true), d.y());
 }
 
 Value exponential2(const Dual &d) {
-  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln2));
+  return d.multiply(settledTangent(d, d.x(), /*negativeOnly=*/true),
+                    d.scale(d.y(), std::numbers::ln2));
 }
 
 Value exponential10(const Dual &d) {
-  return d.multiply(d.t(), d.scale(d.y(), std::numbers::ln10));
+  return d.multiply(settledTangent(d, d.x(), /*negativeOnly=*/true),
+                    d.scale(d.y(), std::numbers::ln10));
 }
-
-/// `factor` of e^(factor * exponent), if that is what this operation computes of its operand.
-std::optional<double> exponentialFactor(Operation *op) {
-  if (isa<math::ExpOp>(op))
-    return 1;
-  if (isa<math::Exp2Op>(op))
-    return std::numbers::ln2;
-  auto device = dyn_cast<tile::ExternOp>(op);
-  const Row *row = device ? findDeviceRow(device.getSymbol()) : nullptr;
-  if (!row || row->kind != Row::Kind::Rule)
-    return std::nullopt;
-  if (row->rule == &exponential)
-    return 1;
-  if (row->rule == &exponential2)
-    return std::numbers::ln2;
-  if (row->rule == &exponential10)
-    return std::numbers::ln10;
-  return std::nullopt;
-}
-
-/// A value as a sum: of exponentials with the tangents of their exponents, all of whose values may
-/// overflow, and of terms whose tangents are added up.
-struct SumOfExponentials {
-  struct Exponential {
-    Value value, exponent; ///< the tangent of the exponent, of e
-    bool isSubtracted;
-  };
-  SmallVector<Exponential, 2> exponentials;
-  Value rest; ///< a tangent
-
-  SumOfExponentials(const Dual &d, Value sum) { collect(d, sum, /*isSubtracted=*/false); }
-
-  void collect(const Dual &d, Value term, bool isSubtracted) {
-    Value tangent = d.tangent(term);
-    if (!tangent)
-      return;
-    Operation *by = term.getDefiningOp();
-    if (by && isa<arith::AddFOp, arith::SubFOp>(by)) {
-      collect(d, by->getOperand(0), isSubtracted);
-      return collect(d, by->getOperand(1), isSubtracted != isa<arith::SubFOp>(by));
-    }
-    if (std::optional<double> factor = by ? exponentialFactor(by) : std::nullopt) {
-      Value exponent = d.tangent(by->getOperand(0));
-      if (exponent && *factor != 1)
-        exponent = d.scale(exponent, *factor);
-      if (exponent)
-        exponentials.push_back({term, exponent, isSubtracted});
-      return;
-    }
-    rest = isSubtracted ? d.subtract(rest, tangent) : d.add(rest, tangent);
-  }
-
-  /// The tangents of the exponentials over `sum`: each has its share of the sum, which is 1 where
-  /// it has overflowed, times the tangent of its exponent. `reciprocal`: of the sum, if there is
-  /// one.
-  Value overSum(const Dual &d, Value sum, Value reciprocal = {}) const {
-    Value total;
-    for (const Exponential &each : exponentials) {
-      auto number = [&](double value) {
-        return constantOf(d.builder, d.op->getLoc(), each.value.getType(), value);
-      };
-      Value share = reciprocal ? d.multiply(each.value, reciprocal) : d.divide(each.value, sum);
-      Value overflows =
-          d.compare("oeq", each.value, number(std::numeric_limits<double>::infinity()));
-      share = d.select(overflows, number(each.isSubtracted ? -1 : 1), share);
-      Value part = d.multiply(each.exponent, share);
-      total = each.isSubtracted ? d.subtract(total, part) : d.add(total, part);
-    }
-    return total;
-  }
-};
 
 bool isOne(Value value) {
   if (auto splat = value.getDefiningOp<tile::SplatOp>())
@@ -206,23 +136,24 @@ bool isOne(Value value) {
   return matchPattern(value, m_OneFloat());
 }
 
-/// c / (1 + e^u), sigmoids say: the quotient is 0 where e^u overflows, and e^u * du is not a
-/// factor.
+/// The factor of the denominator's tangent is a quotient, not the tangent: in neither mode is a
+/// large number over a small denominator multiplied by a result of 0.
 Value divide(const Dual &d) {
-  SumOfExponentials sum(d, d.x(1));
-  if (sum.exponentials.empty())
-    return d.divide(d.subtract(d.t(0), d.multiply(d.y(), d.t(1))), d.x(1));
-  Value others = d.divide(d.subtract(d.t(0), d.multiply(d.y(), sum.rest)), d.x(1));
-  Value shares = sum.overSum(d, d.x(1), isOne(d.x(0)) ? d.y() : Value());
-  return d.subtract(others, d.multiply(shares, d.y()));
+  Value numerator = d.divide(d.t(0), d.x(1));
+  if (hasExponentials(d, d.x(1))) {
+    Value reciprocal = isOne(d.x(0)) ? d.y() : Value();
+    Value relative = relativeTangent(d, d.x(1), /*isDenominator=*/true, reciprocal);
+    return d.subtract(numerator, d.multiply(relative, d.y()));
+  }
+  if (!d.t(1))
+    return numerator;
+  return d.subtract(numerator, d.multiply(d.t(1), d.divide(d.y(), d.x(1))));
 }
 
 Value reciprocal(const Dual &d) {
-  SumOfExponentials sum(d, d.x());
-  if (sum.exponentials.empty())
-    return d.negate(d.multiply(d.t(), d.multiply(d.y(), d.y())));
-  Value shares = sum.overSum(d, d.x(), d.y());
-  return d.negate(d.multiply(d.add(shares, d.multiply(sum.rest, d.y())), d.y()));
+  if (!hasExponentials(d, d.x()))
+    return d.negate(d.multiply(d.multiply(d.t(), d.y()), d.y()));
+  return d.negate(d.multiply(relativeTangent(d, d.x(), /*isDenominator=*/true, d.y()), d.y()));
 }
 
 Value multiplyAdd(const Dual &d) {
@@ -281,27 +212,20 @@ Value positiveDifference(const Dual &d) {
 }
 
 Value exponentialMinus1(const Dual &d) {
-  return d.multiply(d.t(), d.add(d.y(), d.number(1)));
+  return d.multiply(settledTangent(d, d.x(), /*negativeOnly=*/true), d.add(d.y(), d.number(1)));
 }
 
-/// The tangent of the natural logarithm of `x` plus 1 or 0, of which `sum` is the value.
-Value logarithmOf(const Dual &d, Value sum) {
-  SumOfExponentials parts(d, d.x());
-  if (parts.exponentials.empty())
-    return d.divide(d.t(), sum);
-  return d.add(parts.overSum(d, sum), d.divide(parts.rest, sum));
-}
-
+/// The tangent of the operand over the operand.
 Value logarithm(const Dual &d) {
-  return logarithmOf(d, d.x());
+  return hasExponentials(d, d.x()) ? relativeTangent(d, d.x(), /*isDenominator=*/false)
+                                   : d.divide(d.t(), d.x());
 }
 
 /// The tangent of a logarithm of another base, whose logarithm is given: one over a small `x` may
 /// overflow where this does not.
 Value logarithmOfBase(const Dual &d, double base) {
-  SumOfExponentials parts(d, d.x());
-  return parts.exponentials.empty() ? d.divide(d.t(), d.scale(d.x(), base))
-                                    : d.scale(logarithmOf(d, d.x()), 1 / base);
+  return hasExponentials(d, d.x()) ? d.scale(logarithm(d), 1 / base)
+                                   : d.divide(d.t(), d.scale(d.x(), base));
 }
 
 Value logarithm2(const Dual &d) {
@@ -313,7 +237,7 @@ Value logarithm10(const Dual &d) {
 }
 
 Value logarithm1p(const Dual &d) {
-  return logarithmOf(d, d.add(d.x(), d.number(1)));
+  return d.t() ? tangentOver(d, d.x(), d.add(d.x(), d.number(1))) : Value();
 }
 
 /// Infinite at 0, as the function's slope is.
@@ -321,8 +245,13 @@ Value squareRoot(const Dual &d) {
   return d.divide(d.scale(d.t(), 0.5), d.y());
 }
 
+/// A factor at a time: the cube of a large result overflows, its product with a small tangent need
+/// not.
 Value reciprocalSquareRoot(const Dual &d) {
-  return d.multiply(d.scale(d.t(), -0.5), d.multiply(d.y(), d.multiply(d.y(), d.y())));
+  if (hasExponentials(d, d.x()))
+    return d.scale(d.multiply(relativeTangent(d, d.x(), /*isDenominator=*/true), d.y()), -0.5);
+  Value once = d.multiply(d.scale(d.t(), -0.5), d.y());
+  return d.multiply(d.multiply(once, d.y()), d.y());
 }
 
 Value cubeRoot(const Dual &d) {
@@ -337,7 +266,13 @@ Value reciprocalCubeRoot(const Dual &d) {
 Value power(const Dual &d) {
   Value base, exponent, zero = d.number(0);
   if (Value t = d.t(0)) {
-    Value slope = d.multiply(d.x(1), d.again({d.x(0), d.subtract(d.x(1), d.number(1))}));
+    Value slope;
+    if (hasExponentials(d, d.x(0))) {
+      t = relativeTangent(d, d.x(0), /*isDenominator=*/true);
+      slope = d.multiply(d.x(1), d.y());
+    } else {
+      slope = d.multiply(d.x(1), d.again({d.x(0), d.subtract(d.x(1), d.number(1))}));
+    }
     base = d.select(d.compare("oeq", d.x(1), zero), Value(), d.multiply(t, slope));
   }
   if (Value t = d.t(1)) {
@@ -377,11 +312,13 @@ Value norm(const Dual &d) {
   return sum;
 }
 
+/// The operands over the norm first: the cube of a large result may overflow.
 Value reciprocalNorm(const Dual &d) {
   Value sum;
   for (unsigned i = 0; i < d.operands(); ++i)
-    sum = d.add(sum, d.multiply(d.x(i), d.t(i)));
-  return d.negate(d.multiply(sum, d.multiply(d.y(), d.multiply(d.y(), d.y()))));
+    if (Value t = d.t(i))
+      sum = d.add(sum, d.multiply(t, d.multiply(d.multiply(d.x(i), d.y()), d.y())));
+  return d.negate(d.multiply(sum, d.y()));
 }
 
 Value sine(const Dual &d) {
@@ -413,7 +350,8 @@ Value hyperbolicCosine(const Dual &d) {
 }
 
 Value hyperbolicTangent(const Dual &d) {
-  return d.multiply(d.t(), d.subtract(d.number(1), d.multiply(d.y(), d.y())));
+  Value slope = d.subtract(d.number(1), d.multiply(d.y(), d.y()));
+  return d.multiply(settledTangent(d, d.x()), slope);
 }
 
 /// (1 - x)(1 + x), exact where 1 - x*x cancels.
@@ -434,23 +372,45 @@ Value arcCosine(const Dual &d) {
   return d.negate(arcSine(d));
 }
 
+/// x / (1 + x*x) is 1 / (x + 1/x), whose denominator does not overflow before x does.
 Value arcTangent(const Dual &d) {
-  return d.divide(d.t(), onePlusSquare(d));
+  Value slope = d.divide(d.t(), onePlusSquare(d));
+  if (!hasExponentials(d, d.x()))
+    return slope;
+  Value one = d.number(1), isLarge = d.compare("ogt", d.call("math.absf", {d.x()}), one);
+  Value below = d.add(d.x(), d.divide(one, d.x()));
+  Value ofLarge = d.divide(relativeTangent(d, d.x(), /*isDenominator=*/true), below);
+  return d.select(isLarge, ofLarge, slope);
 }
 
+/// With the smaller operand over the larger one, whose square is at most 1: x / (x*x + y*y) is
+/// 1 / (x * (1 + (y/x)^2)). NaN where both are 0.
 Value arcTangent2(const Dual &d) {
-  Value above = d.subtract(d.multiply(d.x(1), d.t(0)), d.multiply(d.x(0), d.t(1)));
-  return d.divide(above, d.add(d.multiply(d.x(0), d.x(0)), d.multiply(d.x(1), d.x(1))));
+  Value isFirst = d.compare("ogt", d.call("math.absf", {d.x(0)}), d.call("math.absf", {d.x(1)}));
+  Value large = d.select(isFirst, d.x(0), d.x(1)), small = d.select(isFirst, d.x(1), d.x(0));
+  Value quotient = d.divide(small, large), one = d.number(1);
+  Value factor = d.divide(one, d.add(one, d.multiply(quotient, quotient)));
+  Value ofSmall = d.divide(factor, large);
+  Value ofLarge = d.divide(d.multiply(quotient, factor), large);
+  Value first = d.multiply(d.t(0), d.select(isFirst, ofLarge, ofSmall));
+  return d.subtract(first, d.multiply(d.t(1), d.select(isFirst, ofSmall, ofLarge)));
+}
+
+/// The root of `square`, which is x*x + 1 or x*x - 1: |x| where the square may overflow and 1 is
+/// lost to rounding.
+Value rootOf(const Dual &d, Value square) {
+  Value size = d.call("math.absf", {d.x()});
+  return d.select(d.compare("ogt", size, d.number(0x1p60)), size, d.call("math.sqrt", {square}));
 }
 
 Value arcHyperbolicSine(const Dual &d) {
-  return d.divide(d.t(), d.call("math.sqrt", {onePlusSquare(d)}));
+  return d.divide(d.t(), rootOf(d, onePlusSquare(d)));
 }
 
 Value arcHyperbolicCosine(const Dual &d) {
   Value one = d.number(1);
-  Value below = d.multiply(d.subtract(d.x(), one), d.add(d.x(), one));
-  return d.divide(d.t(), d.call("math.sqrt", {below}));
+  Value square = d.multiply(d.subtract(d.x(), one), d.add(d.x(), one));
+  return d.divide(d.t(), rootOf(d, square));
 }
 
 Value arcHyperbolicTangent(const Dual &d) {
@@ -463,7 +423,7 @@ Value bell(const Dual &d, Value x, double factor) {
 }
 
 Value errorFunction(const Dual &d) {
-  return d.multiply(d.t(), d.scale(bell(d, d.x(), -1), twoOverSqrtPi));
+  return d.multiply(settledTangent(d, d.x()), d.scale(bell(d, d.x(), -1), twoOverSqrtPi));
 }
 
 Value complementaryErrorFunction(const Dual &d) {
@@ -484,7 +444,7 @@ Value inverseComplementaryErrorFunction(const Dual &d) {
 }
 
 Value normalDistribution(const Dual &d) {
-  return d.multiply(d.t(), d.scale(bell(d, d.x(), -0.5), 1 / sqrtTwoPi));
+  return d.multiply(settledTangent(d, d.x()), d.scale(bell(d, d.x(), -0.5), 1 / sqrtTwoPi));
 }
 
 Value inverseNormalDistribution(const Dual &d) {

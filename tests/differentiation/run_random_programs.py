@@ -2,9 +2,10 @@
 
     nice -n 19 python tests/differentiation/run_random_programs.py --programs 10000 --out FILE
 
-Eight kinds take turns, or one runs alone (`--kind`): smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
+Nine kinds take turns, or one runs alone (`--kind`): smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
 some are refused, (test_random_programs.py), programs of irregular addresses (test_random_addresses.py), products of matrices (test_random_products.py), attention (test_random_attention.py),
-rows with picked elements (test_random_picked.py), and remainders in addresses and masks of several schedules (test_random_schedules.py).
+rows with picked elements (test_random_picked.py), remainders in addresses and masks of several schedules (test_random_schedules.py), and elementwise programs at extreme inputs
+(test_random_extremes.py).
 Each is checked as the tests check it. Most of the time compiles kernels, so LLVM's optimisations, which are not what is tested, are left out (NEREID_LLVM_OPT) but for
 every sixteenth program of each kind. One process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
 with the same `--out` goes on where it ended. The summary counts passes, wrong programs and refusals by their reason; the exit code is 1 if
@@ -22,7 +23,7 @@ import subprocess
 import sys
 
 OPTIMISED = 16  #: of so many programs of a kind one is compiled with LLVM's optimisations
-KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention", "picked", "schedules")
+KINDS = ("forward", "reverse", "any in reverse", "addresses", "products", "attention", "picked", "schedules", "extremes")
 
 
 def kind_of(seed, only):
@@ -37,6 +38,7 @@ def run(seed, only=None):
     import nereid
     import test_random_addresses as addresses
     import test_random_attention as attention
+    import test_random_extremes as extremes
     import test_random_picked as picked
     import test_random_products as products
     import test_random_programs as programs
@@ -52,6 +54,8 @@ def run(seed, only=None):
         text, has_parts = picked.program(seed)
     elif kind == "schedules":
         text = schedules.program(seed)
+    elif kind == "extremes":
+        text = extremes.text_of(extremes.statements(seed))
     else:
         text = programs.program(seed, is_forward=kind != "reverse")
     try:
@@ -65,6 +69,8 @@ def run(seed, only=None):
             picked.check(text, has_parts, seed)
         elif kind == "schedules":
             schedules.check(text, seed)
+        elif kind == "extremes":
+            compared = extremes.check(seed)
         elif kind == "attention":
             compared = attention.check(text, has_axes, seed)
         elif kind == "forward":

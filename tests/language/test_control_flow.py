@@ -196,9 +196,22 @@ def test_loop_bounds_beyond_32_bits(target):
 @pytest.mark.parametrize("a,rounds", [(-5, 1), (0, 1), (2**31 - 10, 1), (2**31 - 8, 0), (2**31 - 1, 0)])
 @pytest.mark.parametrize("step", [8, 9])
 def test_a_loop_that_runs_once_at_most(step, a, rounds, target):
-    """Numbers of 32 bits: where `a + 8` overflows, the bound is below `a`. The number after the last round, `a + step`, has to fit: as in Triton, loops do not look for an overflow there."""
+    """Numbers of 32 bits: where `a + 8` overflows, the bound is below `a`. The number after the last round, `a + step`, fits."""
     text = f"r, s = 3, a\nfor i in range(a, a + 8, {step}):\n    r = r * 10 + i - a\n    s = i - 1\ntl.store(out, r)\ntl.store(out + 1, s)\n"
     assert run(lines(text), a, size=2) == ([30, a - 1] if rounds else [3, a])
+
+
+@pytest.mark.parametrize("step", ["1024", "c", "c + 100", "2147483647"])
+@pytest.mark.parametrize("a, b", [(2**31 - 3000, 2**31 - 1), (-2**31, -2**31 + 3000), (-2000, 2**31 - 5)])
+def test_a_loop_whose_index_passes_the_largest_number(a, b, step, target):
+    """The last index plus the step does not fit 32 bits: the loop ends there, and does not go on from the smallest number."""
+    if target != "cpu":
+        pytest.skip("on GPUs such a loop is undefined, as in Triton")
+    c = 900 if b - a < 10**6 else 2**30 + 7
+    rounds = range(a, b, {"1024": 1024 if b - a < 10**6 else 2**29, "c": c, "c + 100": c + 100, "2147483647": 2147483647}[step])
+    step = step.replace("1024", "536870912") if b - a > 10**6 else step
+    body = lines(f"sums = tl.zeros((4,), tl.int64)\ncount = 0\nfor i in range(a, b, {step}):\n    sums += i\n    count += 1\ntl.store(out + tl.arange(0, 4), sums)\ntl.store(out + 4, count)")
+    assert run(body, a, b, c, size=5) == [sum(rounds)] * 4 + [len(rounds)]
 
 
 @pytest.mark.parametrize("a,want", [(None, 1), (torch.ones(1, dtype=torch.int64), 2)])

@@ -15,10 +15,11 @@ from .table import MUTANTS
 
 TESTS = pathlib.Path(__file__).parents[2] / "differentiation"
 FILES = ("test_partial_sums.py", "test_grad_loads.py", "test_grad_ownership.py", "test_grad_schedules.py", "test_random_products.py", "test_random_addresses.py", "test_grad_loops.py",
-         "test_grad_attention.py", "test_random_attention.py", "test_grad_maxima.py", "test_whole_gradients.py", "test_grad_picked.py", "test_random_picked.py", "test_grad_outputs.py", "test_random_schedules.py")
+         "test_grad_attention.py", "test_random_attention.py", "test_grad_maxima.py", "test_whole_gradients.py", "test_grad_picked.py", "test_random_picked.py", "test_grad_outputs.py", "test_random_schedules.py", "test_random_extremes.py",
+         "test_extreme_inputs.py")
 #: What runs first, by the file of a bug.
 FIRST = {"Schedules.cpp": (*FILES[3:5], "test_random_schedules.py"), "TransposeLoops.cpp": FILES[6:7], "Combiners.cpp": ("test_grad.py", ), "Outside.cpp": FILES[3:5], "TileSizes.cpp": FILES[3:5], "Coordinates.cpp": FILES[3:5], "Transposed.cpp": FILES[3:5], "PartialSums.cpp": FILES[:1], "MergeLoads.cpp": FILES[1:2], "Ownership.cpp": (*FILES[1:3], "test_whole_gradients.py"),
-         "OnlineSums.cpp": (*FILES[7:10], "test_grad_picked.py"), "PickedElements.cpp": FILES[11:14], "Transpose.cpp": FILES[13:14], "Differentiate.cpp": FILES[13:14], "CountRounds.cpp": FILES[6:7], "ScheduledBlocks.cpp": FILES[7:9], "Bounds.cpp": FILES[7:9]}
+         "OnlineSums.cpp": (*FILES[7:10], "test_grad_picked.py"), "PickedElements.cpp": FILES[11:14], "Transpose.cpp": FILES[13:14], "Differentiate.cpp": FILES[13:14], "CountRounds.cpp": FILES[6:7], "ScheduledBlocks.cpp": FILES[7:9], "Bounds.cpp": FILES[7:9], "Relative.cpp": FILES[15:], "Rules.cpp": FILES[15:]}
 #: Seconds of a bug. One that makes a test run forever counts as found.
 LIMIT = 900
 

@@ -571,3 +571,13 @@ REPLAYS = "src/differentiate/TransposeLoops.cpp"
 expr("gradients", REPLAYS, "carried.push_back(select(isNew, first[i], known));", "known", "first[i]", "every round of a segment runs from the state at the loop's beginning")
 expr("gradients", REPLAYS, "next.push_back(select(isFirst, next[k], carried[count + k]));", "carried[count + k]", "next[k]", "the state at a segment's beginning is lost after its first round")
 expr("gradients", "src/differentiate/Combiners.cpp", "matrix[place % count * count + place / count] =", "place % count * count + place / count", "place", "the matrix of a linear scan is not transposed")
+
+RELATIVE = "src/differentiate/Relative.cpp"
+RULES = "src/differentiate/Rules.cpp"
+expr("gradients", RELATIVE, "return d.select(isInfinite(part), number(part, isSubtracted ? -1 : 1), quotient);",
+     "d.select(isInfinite(part), number(part, isSubtracted ? -1 : 1), quotient)", "quotient", "the share of an exponential that overflows is infinity over infinity")
+expr("gradients", RULES, "if (hasExponentials(d, d.x(1))) {", "hasExponentials(d, d.x(1))", "false", "slopes of sigmoids are 0 times infinity where the exponential overflows")
+expr("gradients", RELATIVE, "if (!tangent || !Relative(d, false).has(operand, /*isWhole=*/false))", "!tangent", "true", "an infinite tangent meets the slope 0 of a function that has settled")
+expr("gradients", RULES, "return d.subtract(numerator, d.multiply(d.t(1), d.divide(d.y(), d.x(1))));", "d.multiply(d.t(1), d.divide(d.y(), d.x(1)))",
+     "d.divide(d.multiply(d.y(), d.t(1)), d.x(1))", "a quotient of 0 times one over a subnormal number")
+expr("gradients", RELATIVE, "Value limit = d.divide(number(part, isSubtracted ? -1 : 1), other);", "isSubtracted ? -1 : 1", "0", "no slope in the factor of an exponential that overflows")

@@ -6,6 +6,7 @@
 // (Carried::inPlace).
 #include "targets/cpu/emit/Control.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "targets/cpu/emit/Loops.h"
 
 using namespace mlir;
@@ -348,6 +349,24 @@ bool isAccumulation(Value argument, Value yielded) {
          dot->getBlock() == argument.getParentBlock();
 }
 
+/// Whether the index of a loop may pass the largest number of its type before it passes the loop's
+/// end.
+static bool mayPassLargest(scf::ForOp op) {
+  APInt step, end;
+  if (!matchPattern(op.getStep(), m_ConstantInt(&step)))
+    return true;
+  if (step.isOne())
+    return false;
+  if (!matchPattern(op.getUpperBound(), m_ConstantInt(&end)))
+    return true;
+  bool passes = false;
+  if (op.getUnsignedCmp())
+    (void)end.uadd_ov(step, passes);
+  else
+    (void)end.sadd_ov(step, passes);
+  return passes;
+}
+
 static void emitFor(Kernel &k, scf::ForOp op) {
   Block &body = *op.getBody();
   auto yield = cast<scf::YieldOp>(body.getTerminator());
@@ -357,9 +376,17 @@ static void emitFor(Kernel &k, scf::ForOp op) {
   LoopEmission emission(k);
   emission.begin(op.getInitArgs(), op.getRegionIterArgs(), yield.getOperands(), neverRuns);
   Kernel::Space mark = k.scratchMark();
-  auto loop =
-      scf::ForOp::create(k.b, k.e.loc, first, end, k.scalar(op.getStep()), emission.operands);
-  if (op.getUnsignedCmp())
+  // An index of up to 32 bits is counted in 64, from which it is taken without a loss.
+  Value step = k.scalar(op.getStep()), begin = first;
+  Type indexType = first.getType(), wideType = k.b.getI64Type();
+  bool isUnsigned = op.getUnsignedCmp();
+  bool isWidened = indexType.getIntOrFloatBitWidth() < 64 && mayPassLargest(op);
+  if (isWidened)
+    for (Value *bound : {&begin, &end, &step})
+      *bound = isUnsigned ? arith::ExtUIOp::create(k.b, k.e.loc, wideType, *bound).getResult()
+                          : arith::ExtSIOp::create(k.b, k.e.loc, wideType, *bound).getResult();
+  auto loop = scf::ForOp::create(k.b, k.e.loc, begin, end, step, emission.operands);
+  if (isUnsigned)
     loop.setUnsignedCmp(true);
   {
     OpBuilder::InsertionGuard guard(k.b);
@@ -367,10 +394,15 @@ static void emitFor(Kernel &k, scf::ForOp op) {
       k.b.setInsertionPoint(loop.getBody()->getTerminator());
     else
       k.b.setInsertionPointToStart(loop.getBody());
-    k.scalars[op.getInductionVar()] = loop.getInductionVar();
+    Value index = loop.getInductionVar();
+    if (isWidened)
+      index = arith::TruncIOp::create(k.b, k.e.loc, indexType, index,
+                                      isUnsigned ? arith::IntegerOverflowFlags::nuw
+                                                 : arith::IntegerOverflowFlags::nsw);
+    k.scalars[op.getInductionVar()] = index;
     SmallVector<Buffer> next = emission.bind(op.getRegionIterArgs(), loop.getRegionIterArgs());
     for (Value argument : emission.startedFresh)
-      k.freshSums[argument] = k.e.cmp(arith::CmpIPredicate::eq, loop.getInductionVar(), first);
+      k.freshSums[argument] = k.e.cmp(arith::CmpIPredicate::eq, index, first);
     emission.announce(yield.getOperands(), next, &body);
     k.emitBlock(body);
     settle(k, yield.getOperands(), next);
