@@ -58,6 +58,17 @@ def test_a_request_joins_while_others_run(model):
     assert first.reason == second.reason == "length"
 
 
+def test_steps_that_draw_do_not_read_prompts(model, monkeypatch):
+    """What the host does for a step that draws does not depend on the length of the sequences: it had compared prompts and copied them for each request of the batch."""
+    assert batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1) != batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1)
+    engine = _engine(model, batch=2)
+    for _ in range(2):
+        engine.submit([5, 6, 7], 6)
+    engine.step()
+    monkeypatch.setattr(batching.Request, "text", lambda request: pytest.fail("a prompt was read again"))
+    assert len(list(engine.run())) == 10
+
+
 def test_stop(model):
     expected = MAIN["greedy"](model, [5, 6, 7], 12)
     engine = _engine(model)
