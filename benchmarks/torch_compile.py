@@ -69,6 +69,7 @@ def measure(options):
             wait()
             times.append(time.perf_counter() - start)
         row[name] = {"first": times[0], "ms": 1e3 * statistics.median(times[1:]), "loss": loss.item() / given[0].numel()}
+        print(name, row[name], file=sys.stderr, flush=True)
     row["norm"] = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(p.grad) for p in decoder.parameters()])).item()
     row["bytes"] = 0 if cpu else torch.cuda.max_memory_allocated()
     print(json.dumps(row))

@@ -12,15 +12,16 @@ import collections
 import dataclasses
 import time
 
+import numpy as np
 import torch
 from paged_llama import Step
 
 from nereid.ops import fused
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Request:
-    """A prompt and what is drawn for it. tokens: drawn so far; reason: "", or why it has ended ("length", "stop"). read: how many of its tokens are in the cache."""
+    """A prompt and what is drawn for it; one is equal to itself alone. tokens: drawn so far; reason: "", or why it has ended ("length", "stop"). read: how many of its tokens are in the cache."""
     number: int
     prompt: list
     limit: int
@@ -32,6 +33,9 @@ class Request:
     pages: list = dataclasses.field(default_factory=list)
     read: int = 0
     reason: str = ""
+
+    def __len__(self):
+        return len(self.prompt) + len(self.tokens)
 
     def text(self):
         return self.prompt + self.tokens
@@ -108,7 +112,7 @@ class Engine:
         """One step: the events of it, none where only a part of a prompt was read."""
         start = time.perf_counter()
         self._admit()
-        reading = [request for request in self.running if request.read < len(request.text()) - 1 or not request.tokens]
+        reading = [request for request in self.running if request.read < len(request) - 1 or not request.tokens]
         parts = self._parts(reading)
         chosen, tokens = self._prompts(parts) if parts else self._draws()
         drawn = tokens.tolist()
@@ -138,7 +142,7 @@ class Engine:
 
     def _admit(self):
         while self.waiting and len(self.running) < self.batch:
-            wanted = -(-(len(self.waiting[0].text()) + 1) // self.model.page)
+            wanted = -(-(len(self.waiting[0]) + 1) // self.model.page)
             if wanted > len(self.free) and self.running:
                 return
             self.running.append(self.waiting.popleft())
@@ -163,7 +167,7 @@ class Engine:
         """What the next step reads: (request, first token, end), with pages for it. Empty where nothing is left to read, or no pages for it."""
         parts, room = [], self.prompt_tokens
         for request in reading:
-            end = min(len(request.text()), request.read + room)
+            end = min(len(request), request.read + room)
             if end == request.read or request not in self.running or not self._reserve(request, end):
                 break
             parts.append((request, request.read, end))
@@ -176,7 +180,7 @@ class Engine:
         for request, begin, end in parts:
             tokens += request.text()[begin:end]
             positions += range(begin, end)
-            slots += [self._slot(request, place) for place in range(begin, end)]
+            slots += self._slots(request, begin, end)
             starts.append(len(tokens))
             lengths.append(end)
             request.read = end
@@ -188,7 +192,7 @@ class Engine:
         step = Step(torch.tensor(tokens + [0] * padding, device=device), torch.tensor(positions + [0] * padding, device=device), torch.tensor(slots + [-1] * padding, device=device),
                     self._table([request for request, _, _ in parts], len(parts)), torch.tensor(lengths, dtype=torch.int32, device=device),
                     torch.tensor(starts, dtype=torch.int32, device=device), last, bucket(most), bucket(max(lengths)))
-        done = [i for i, (request, _, end) in enumerate(parts) if end == len(request.text())]
+        done = [i for i, (request, _, end) in enumerate(parts) if end == len(request)]
         requests = [parts[i][0] for i in done]
         logits = self.model.logits(step)
         if not requests:
@@ -199,11 +203,11 @@ class Engine:
         """The next token of each sequence that runs. (requests, tokens)"""
         for request in list(self.running):
             if request in self.running:
-                self._reserve(request, len(request.text()))
+                self._reserve(request, len(request))
         requests = list(self.running)
         size = bucket(len(requests))
         padding = size - len(requests)
-        places = [len(request.text()) - 1 for request in requests]
+        places = [len(request) - 1 for request in requests]
         values = {
             "tokens": torch.tensor([request.tokens[-1] for request in requests] + [0] * padding), "positions": torch.tensor(places + [0] * padding),
             "slots": torch.tensor([self._slot(request, place) for request, place in zip(requests, places)] + [-1] * padding), "table": self._table(requests, size, "cpu"),
@@ -211,7 +215,7 @@ class Engine:
         }
         settings = self._settings(requests, size, "cpu")
         for request in requests:
-            request.read = len(request.text())
+            request.read = len(request)
         if self.graphs:
             return requests, self._replay(size, values, settings)[:len(requests)]
         device = self.model.device
@@ -244,12 +248,16 @@ class Engine:
         graph.replay()
         return out
 
+    def _slots(self, request, begin, end):
+        page = self.model.page
+        return [number * page + place for number in request.pages for place in range(page)][begin:end]
+
     def _slot(self, request, place):
         return request.pages[place // self.model.page] * self.model.page + place % self.model.page
 
     def _table(self, requests, size, device=None):
         rows = [request.pages + [0] * (self.width - len(request.pages)) for request in requests] + [[0] * self.width] * (size - len(requests))
-        return torch.tensor(rows, dtype=torch.int32, device=device or self.model.device)
+        return torch.from_numpy(np.array(rows, np.int32)).to(device or self.model.device)
 
     def _settings(self, requests, size, device=None):
         """[temperatures, top_k, top_p] as `fused.sample` takes them, (size,)."""

@@ -61,10 +61,10 @@ class _Layer:
 
 
 class PagedLlama:
-    """The decoder. pages: of the cache, in each layer, (pages, page, heads of keys, dim) of the weights' dtype. keep: whether the model given can be used afterwards; otherwise its weights
-    of queries, keys and values are freed as they are joined."""
+    """The decoder. pages: of the cache, in each layer, (pages, page, heads of keys, dim) of the weights' dtype. The model given shares all
+    weights and can still be used: those of its queries, keys and values become parts of the joined ones."""
 
-    def __init__(self, model, pages, page, keep=False):
+    def __init__(self, model, pages, page):
         config = model.config
         if getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False) or config.hidden_act != "silu":
             raise ValueError("the configuration has biases or another activation than silu: expected a plain Llama")
@@ -78,10 +78,10 @@ class PagedLlama:
         self.layers = []
         for layer in decoder.layers:
             attention, block = layer.self_attn, layer.mlp
-            qkv = torch.cat([attention.q_proj.weight.detach(), attention.k_proj.weight.detach(), attention.v_proj.weight.detach()])
-            if not keep:
-                for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
-                    linear.weight.data = linear.weight.data.new_empty(0)
+            joined = (attention.q_proj, attention.k_proj, attention.v_proj)
+            qkv = torch.cat([linear.weight.detach() for linear in joined])
+            for linear, part in zip(joined, qkv.split([len(linear.weight) for linear in joined])):
+                linear.weight.data = part
             weights = (layer.input_layernorm, attention.o_proj, layer.post_attention_layernorm, block.gate_proj, block.up_proj, block.down_proj)
             before, out, after, gate, up, down = (module.weight.detach() for module in weights)
             self.layers.append(_Layer(before, qkv, out, after, gate, up, down))

@@ -75,9 +75,16 @@ def compiled(model, batch, prompt, new):
     """Of transformers compiled by `torch.compile`, with a cache of fixed size; single tokens with `reduce-overhead` (CUDA graphs). Which Triton serves Inductor is the process' matter."""
     from transformers import StaticCache
     torch.compiler.reset()
+
+    def empty():
+        # Tensors that are made while a graph is traced count as inputs that it changes, and it then runs without CUDA graphs.
+        config, cache = model.config, StaticCache(config=model.config, max_cache_len=prompt + new)
+        cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, model.dtype, model.device)
+        return cache
+
     read = torch.compile(model.forward, dynamic=False)
     step = torch.compile(model.forward, dynamic=False, mode="reduce-overhead")
-    return _transformers(model, batch, prompt, new, lambda: StaticCache(config=model.config, max_cache_len=prompt + new), read, step)
+    return _transformers(model, batch, prompt, new, empty, read, step)
 
 
 OTHERS = {"aten": ("ATen", atens), "compile": ("torch.compile", compiled)}
@@ -90,7 +97,7 @@ def measured(model, chosen):
     if total > model.config.max_position_embeddings or chosen.new < 3:
         raise ValueError(f"--prompt {chosen.prompt} and --new {chosen.new}: expected at most {model.config.max_position_embeddings} together, and 3 or more new tokens to time")
     batches = chosen.batches or [1 << i for i in range(chosen.batch.bit_length()) if 1 << i <= chosen.batch]
-    decoder = paged_llama.PagedLlama(model, chosen.pages or max(batches) * -(-total // chosen.page), chosen.page, keep=bool(chosen.compare))
+    decoder = paged_llama.PagedLlama(model, chosen.pages or max(batches) * -(-total // chosen.page), chosen.page)
     print(f"llama {chosen.size}, {chosen.dtype}, {chosen.device}; prompts of {chosen.prompt} tokens, {chosen.new} drawn")
     titles = "".join(f"  {OTHERS[name][0]}: prompt tokens/s  ms a step  speed of ours" for name in chosen.compare)
     print(f"{'batch':>5}  {'prompt tokens/s':>15} {'ms a step':>9} {'tokens/s':>9}" + titles)

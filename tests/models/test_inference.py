@@ -21,7 +21,7 @@ def model():
 
 
 def _engine(model, pages=16, page=16, **settings):
-    return batching.Engine(paged_llama.PagedLlama(model, pages, page, keep=True), **settings)
+    return batching.Engine(paged_llama.PagedLlama(model, pages, page), **settings)
 
 
 def test_continuous_batching(capsys):
@@ -56,6 +56,17 @@ def test_a_request_joins_while_others_run(model):
     list(engine.run())
     assert first.tokens == MAIN["greedy"](model, [5, 6, 7], 12) and second.tokens == MAIN["greedy"](model, [9] * 20, 5)
     assert first.reason == second.reason == "length"
+
+
+def test_steps_that_draw_do_not_read_prompts(model, monkeypatch):
+    """What the host does for a step that draws does not depend on the length of the sequences: it had compared prompts and copied them for each request of the batch."""
+    assert batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1) != batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1)
+    engine = _engine(model, batch=2)
+    for _ in range(2):
+        engine.submit([5, 6, 7], 6)
+    engine.step()
+    monkeypatch.setattr(batching.Request, "text", lambda request: pytest.fail("a prompt was read again"))
+    assert len(list(engine.run())) == 10
 
 
 def test_stop(model):
@@ -131,12 +142,37 @@ def test_times(capsys):
     assert "expected at most 256 together" in capsys.readouterr().err
 
 
+def test_weights_are_shared(model):
+    """The model and its decoders, one after the other, have one set of weights, and the model computes what it did."""
+    ids = torch.tensor([[5, 6, 7]])
+    before = model(ids).logits
+    for _ in range(2):
+        decoder = paged_llama.PagedLlama(model, 2, 16)
+        for mine, layer in zip(decoder.layers, model.model.layers, strict=True):
+            weights = [linear.weight for linear in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj)]
+            assert [part.data_ptr() for part in mine.qkv.split([len(weight) for weight in weights])] == [weight.data_ptr() for weight in weights]
+            assert mine.gate.data_ptr() == layer.mlp.gate_proj.weight.data_ptr()
+    assert torch.equal(model(ids).logits, before)
+
+
 def test_times_of_compiled_models(model, capsys, monkeypatch):
-    """Both ways through transformers draw the same tokens; what Inductor would make of them is not the subject."""
-    plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda call, mode=None, **settings: plain(call, backend="eager", **settings))
+    """Both ways through transformers draw the same tokens; what Inductor would make of them is not the subject. The cache's tensors are marked as fixed, without which Inductor leaves out CUDA graphs."""
+    plain, caches = torch.compile, []
+
+    def compile_eagerly(call, mode=None, **settings):
+        traced = plain(call, backend="eager", **settings)
+
+        def run(*given, **named):
+            caches.append(named.get("past_key_values"))
+            return traced(*given, **named)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_eagerly)
     _, _, expected = paged_times.atens(model, 2, 9, 6)
     _, _, found = paged_times.compiled(model, 2, 9, 6)
+    fixed = [tensor for cache in caches for layer in cache.layers for tensor in (layer.keys, layer.values, layer.cumulative_length)]
+    assert fixed and all(hasattr(tensor, "_dynamo_static_input_type") for tensor in fixed)
     assert found.shape == (2, 6) and torch.equal(found, expected) and len(expected.unique()) > 3
     assert MAIN["main"]([*TINY, "--measure", "--compare", "aten", "compile", "--batch", "1", "--prompt", "16", "--new", "4"]) == 0
     title = capsys.readouterr().out.splitlines()[1]

@@ -273,3 +273,44 @@ def test_importing_the_package_imports_no_models():
     import sys
     code = "import sys, nereid; assert not {'torch', 'transformers', 'nereid.models', 'nereid.ops'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_masks_that_are_not_needed(monkeypatch):
+    """Where no padding is given, attention has no bias, also in releases of transformers that make a mask whenever a CUDA graph is captured or a graph is traced."""
+    from nereid.models import _interfaces
+    from transformers import masking_utils
+    for name in ("_ignore_bidirectional_mask_sdpa", "_ignore_causal_mask_sdpa"):
+        monkeypatch.setattr(masking_utils, name, lambda *arguments, **settings: False)
+    biases, plain = [], _interfaces.fused.attention
+
+    def attention(query, key, value, bias=None, **settings):
+        biases.append((bias is None, settings["causal"]))
+        return plain(query, key, value, bias, **settings)
+
+    for name, causal in (("bert", False), ("llama-2", True)):
+        model, inputs = _make(name)()
+        model.eval()
+        given = {"input_ids": inputs["input_ids"]}
+        with torch.no_grad():
+            before = compare._logits(model(**given))
+            nereid.models.patch(model)
+            monkeypatch.setattr(_interfaces.fused, "attention", attention)
+            after = compare._logits(model(**given))
+            assert biases == [(True, causal)] * 2, name
+            torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
+            padded = torch.ones_like(given["input_ids"])
+            padded[0, :2] = 0
+            model(**given, attention_mask=padded)
+            assert biases[2:] == [(False, False)] * 2, name
+        monkeypatch.setattr(_interfaces.fused, "attention", plain)
+        biases.clear()
+
+
+@pytest.mark.parametrize("settings, plain", [(dict(q_length=8, kv_length=8, q_offset=0), True), (dict(q_length=8, kv_length=9, q_offset=1), False), (dict(q_length=8, kv_length=16, q_offset=0), False),
+                                             (dict(q_length=1, kv_length=16, q_offset=3), False), (dict(q_length=8, kv_length=8, q_offset=torch.tensor(0)), False),
+                                             (dict(q_length=8, kv_length=8, q_offset=0, local_size=4), False), (dict(q_length=8, kv_length=8, q_offset=0, allow_is_causal_skip=False), False),
+                                             (dict(q_length=8, kv_length=16, allow_is_causal_skip=False, allow_is_bidirectional_skip=True), True), ({}, False)])
+def test_what_needs_no_mask(settings, plain):
+    from nereid.models import _interfaces
+    assert _interfaces._plain(**settings) is plain
+    assert not _interfaces._plain(**settings, attention_mask=torch.ones(1, 16))

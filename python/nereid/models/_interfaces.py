@@ -31,8 +31,19 @@ def casts(x):
 def mask(*arguments, dtype=torch.float32, **settings):
     """The mask of attention as transformers asks for it (`AttentionMaskInterface`): None where causality is all there is, or nothing is masked, otherwise a bias,
     (batch, 1, tokens of queries, tokens of keys) of `dtype`, that is 0 or -inf. Arguments: of `transformers.masking_utils.sdpa_mask`."""
+    if not arguments and _plain(**settings):
+        return None
     seen = sdpa_mask(*arguments, **settings)
     return None if seen is None else _bias(seen, dtype)
+
+
+def _plain(q_length=None, kv_length=None, q_offset=None, kv_offset=0, attention_mask=None, local_size=None, allow_is_causal_skip=True, allow_is_bidirectional_skip=False, **settings):
+    """Whether arguments of `sdpa_mask` say, without a look at a tensor, that no mask is needed. Some releases of transformers make one nevertheless while a CUDA graph is captured or a graph is traced."""
+    if attention_mask is not None or local_size is not None:
+        return False
+    # A whole sequence: its first query is its first key. With a cache of fixed size there are more keys than tokens.
+    whole = isinstance(q_offset, int) and isinstance(kv_offset, int) and q_offset == kv_offset and q_length is not None and q_length == kv_length
+    return bool(allow_is_bidirectional_skip or allow_is_causal_skip and whole)
 
 
 def _bias(seen, dtype):

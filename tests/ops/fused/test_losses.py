@@ -1,5 +1,8 @@
 """Cross-entropy, of logits and fused with the product before it."""
 
+import itertools
+import json
+
 import pytest
 import torch
 from fused_checks import check, compare, layouts, random
@@ -146,6 +149,29 @@ def test_linear_in_chunks(target, monkeypatch):
         monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 128 * 48 * x.element_size())
         compare(list(fused.FUSED["linear_cross_entropy_backward"].run(*arguments)), list(whole), units=8)
         monkeypatch.undo()
+
+
+def test_linear_rows_of_chunks(monkeypatch):
+    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 1000 * 64)
+    assert [losses._rows_of_chunk(rows, 64) for rows in (1, 300, 896, 897, 1024, 1800, 8192)] == [1, 300, 896, 512, 512, 640, 896]
+    assert losses._rows_of_chunk(300, 10**6) == 128
+
+
+def test_linear_memory_of_chunks(monkeypatch, tmp_path):
+    """The backward step never has the gradient of the weight in both types beside a chunk of the logits' gradients."""
+    rows, width, classes = 512, 64, 2048
+    x, weight, t = random(rows, width, dtype=torch.bfloat16, device="cpu"), random(classes, width, dtype=torch.bfloat16, device="cpu"), targets(rows, classes, "cpu")
+    loss, lse, count = torch.ops.nereid.linear_cross_entropy(x, weight, t)
+    arguments = (torch.ones(()), None, x, weight, t, None, lse, count, [True, True, False], -100, 0.0, 0.0, 0.0, "mean")
+    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 256 * classes * 2)
+    fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        results = fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    changes = [event["args"]["Bytes"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if event.get("name") == "[memory]"]
+    chunk, summed, of_x, of_weight = 256 * classes * 2, 4 * weight.numel(), x.nbytes, weight.nbytes
+    assert sum(changes) == of_x + of_weight and len(results) == 3
+    assert chunk + summed + of_x <= max(itertools.accumulate(changes)) < chunk + summed + of_x + of_weight // 2
 
 
 def test_linear_needs_some_gradients(target):

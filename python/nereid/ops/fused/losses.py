@@ -281,6 +281,12 @@ def _linear_gradients(x, weight, bias, needed):
     return tuple(found)
 
 
+def _rows_of_chunk(rows, size):
+    """Of how many rows, a multiple of 128 or all of them, gradients of the logits are computed at once; size: bytes of a row."""
+    most = max(128, _CHUNK // size // 128 * 128)
+    return min(rows, cdiv(cdiv(rows, cdiv(rows, most)), 128) * 128)
+
+
 def _fake_linear_gradient(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
     return _linear_gradients(x, weight, bias, needed)
 
@@ -311,20 +317,23 @@ def _backward_linear(ctx, grad, grad_lse, _):
 def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
     """The gradients of x, weight and bias; `needed` says of each whether it is wanted, and the others are empty.
 
-    Gradients of the logits are computed for chunks of rows that take at most 1 GiB. From the second chunk on, the gradient of the weight is added up in fp32.
+    Gradients of the logits are computed for chunks of rows, equal but for the last, that take at most 1 GiB. With several chunks the gradient of the weight is added up in fp32, and rounded when the
+    memory of the chunks is free again.
     """
-    of_x, of_weight, of_bias = results = _linear_gradients(x, weight, bias, needed)
     rows, width = x.shape
     classes, device = weight.shape[0], x.device
     if not rows or not classes:
+        results = _linear_gradients(x, weight, bias, needed)
         for tensor in results:
             tensor.zero_()
         return results
     acc = _compute(x.dtype)
     stride = cdiv(classes, 16) * 16
-    chunk = min(rows, max(128, _CHUNK // (stride * x.element_size()) // 128 * 128))
+    chunk = _rows_of_chunk(rows, stride * x.element_size())
+    rounded = needed[1] and chunk < rows and acc != x.dtype
+    of_x, of_weight, of_bias = _linear_gradients(x, weight, bias, (needed[0], needed[1] and not rounded, needed[2]))
+    summed = torch.empty(weight.shape, dtype=acc, device=device) if rounded else of_weight
     workspace = torch.empty((chunk, stride), dtype=x.dtype, device=device)
-    summed = of_weight if chunk == rows or not needed[1] or acc == x.dtype else torch.empty(weight.shape, dtype=acc, device=device)
     cut = _product_tiles(x, chunk)
     sums = torch.empty((sum(cdiv(min(chunk, rows - first), cut[0]) for first in range(0, rows, chunk)), classes), dtype=acc, device=device) if needed[2] else None
     for first in range(0, rows, chunk):
@@ -346,13 +355,15 @@ def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, 
         if needed[1] and width:
             multiply(summed, workspace, x_chunk, summed if first else None, (1, classes, width, count_of_rows),
                      ((0, *summed.stride()), (0, 0, 1, stride), (0, 0, *x_chunk.stride()), (0, *summed.stride())))
-    if summed is not of_weight:
+    del workspace, own
+    if rounded:
+        of_weight = torch.empty(weight.shape, dtype=x.dtype, device=device)
         run(COPY, [summed], [], [of_weight])
     if sums is not None:
         block = 128 if device.type == "cuda" else 1024
         launch(kernels.add_rows, cdiv(classes, block), device, {"out": of_bias, "parts": sums, "rows": sums.shape[0], "columns": classes},
                {"COMPUTE": DTYPES[acc], "BLOCK": block}, _SIZES, num_warps=4)
-    return results
+    return of_x, of_weight, of_bias
 
 
 @operator("linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias=None, int ignore_index=-100, float label_smoothing=0., float z_loss=0., "
