@@ -113,12 +113,11 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
   launch.programs = p.blocks;
   launch.given = p.given ? p.programs : 0;
   for (launch.program = 0; launch.program < p.blocks && outcome.error.empty(); ++launch.program)
-    static_cast<DividedOutcome &>(outcome) =
-        runDivided(textOf(p), options, words, change, launch);
+    static_cast<DividedOutcome &>(outcome) = runDivided(textOf(p), options, words, change, launch);
   for (int m = 0; m < rows; ++m)
     for (int n = 0; n < kCols; ++n)
-      outcome.wrong += (p.out == Out::InPlace ? x[m * stride + n] : z[m * kCols + n]) !=
-                       expected[m * kCols + n];
+      outcome.wrong +=
+          (p.out == Out::InPlace ? x[m * stride + n] : z[m * kCols + n]) != expected[m * kCols + n];
   return outcome;
 }
 
