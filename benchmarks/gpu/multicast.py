@@ -47,6 +47,7 @@ def launch_of(kernels, configuration, mode, a, b, c, programs=None):
     divided, shared = MODES[mode]
     knobs = nereid.knobs.nereid
     knobs.multicast = shared
+    knobs.persistent_products = "never"
     knobs.tensor_copies = "always" if divided and kernel == "pointers" else "never"
     knobs.warp_specialise = "always" if divided else "never"
     (m, k), n = a.shape, b.shape[1]

@@ -51,8 +51,8 @@ def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 # Kernel, block, warps, stages.
 CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3),
                   ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3), ("persistent", (128, 128, 64), 8, 4)]
-# Divided, by how stores overlap with the next tile (NEREID_OVERLAP_STORES), and not divided.
-MODES = {"always": "never", "groups": "groups", "never": ""}
+# Divided, by how stores overlap with the next tile (NEREID_OVERLAP_STORES), divided in a loop over programs that the compiler makes (NEREID_PERSISTENT_PRODUCTS), and not divided.
+MODES = {"always": "never", "groups": "groups", "programs": "groups", "never": ""}
 
 
 def name_of(configuration, mode):
@@ -88,6 +88,7 @@ def call_of(module, language, configuration, a, b, c, mode):
     if language == "nereid":  # until the next call of this function
         import nereid
         nereid.knobs.nereid.overlap_stores = MODES[mode]
+        nereid.knobs.nereid.persistent_products = "always" if mode == "programs" else "never"
     launch = lambda: function[(programs, )](*arguments, BM=bm, BN=bn, BK=bk, SPECIALISE=specialise, num_warps=warps, num_stages=stages)
     launch()
     return launch

@@ -12,10 +12,11 @@ namespace nereid::gpu {
 
 /// Optimisations that are switched off for a kernel that does not fit with them (FitKernel.h).
 struct Concessions {
-  bool largeConversions = false; ///< conversions through shared memory are moved in small pieces
-  unsigned stages = 0;           ///< slots of a pipelined loop at most; 0: as many as it asks for
-  bool wgmma = false;            ///< products on mma.sync, whose operands are in registers
-  bool overlappedStores = false; ///< stores end where they are issued
+  bool largeConversions = false;   ///< conversions through shared memory are moved in small pieces
+  unsigned stages = 0;             ///< slots of a pipelined loop at most; 0: as many as it asks for
+  bool wgmma = false;              ///< products on mma.sync, whose operands are in registers
+  bool overlappedStores = false;   ///< stores end where they are issued
+  bool persistentProducts = false; ///< a block computes one program
 };
 
 /// Which loops are divided between warps that copy and warps that compute.
@@ -33,6 +34,10 @@ enum class SkipScaling : uint8_t { Divided, Always, Never };
 /// none; those of 16-bit elements whose block has a multiprocessor to itself; all.
 enum class PersistentRows : uint8_t { Never, Wide, Always };
 
+/// Which kernels of products compute several programs in a block, one after the other
+/// (PersistentProducts.h): none; those that were measured to be faster; all that can.
+enum class PersistentProducts : uint8_t { Never, Measured, Always };
+
 struct GpuOptions {
   Machine machine = {};
   int numWarps = 4;  ///< of a program, all its blocks together; a power of two
@@ -44,6 +49,7 @@ struct GpuOptions {
   bool keepsNarrow = true;    ///< KeepNarrow.cpp
   bool sendsPartials = false; ///< SendPartials.cpp
   PersistentRows persistentRows = PersistentRows::Never;
+  PersistentProducts persistentProducts = PersistentProducts::Never;
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;

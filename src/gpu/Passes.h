@@ -71,9 +71,10 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
   int64_t required, limit;
-  std::string biggest;           ///< the largest buffers with their lines
-  unsigned stages = 0;           ///< slots of the deepest pipelined loop
-  bool overlappedStores = false; ///< stores keep their buffer while products go on
+  std::string biggest;             ///< the largest buffers with their lines
+  unsigned stages = 0;             ///< slots of the deepest pipelined loop
+  bool overlappedStores = false;   ///< stores keep their buffer while products go on
+  bool persistentProducts = false; ///< a block computes several programs
 };
 
 /// Gives every buffer and every op with scratch its place by liveness; the bytes in all.

@@ -44,7 +44,12 @@ bool couldUseMma(ModuleOp module, const GpuOptions &options) {
 } // namespace
 
 std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps,
-                                          bool storesOverlap) {
+                                          bool storesOverlap, bool persistent) {
+  // With fewer slots, or stores that are waited for, one tile a program is as fast or faster.
+  if (persistent && !tried.persistentProducts) {
+    tried.persistentProducts = true;
+    return tried;
+  }
   if (storesOverlap && !tried.overlappedStores) {
     tried.overlappedStores = true;
     return tried;
@@ -88,16 +93,18 @@ fitKernel(ModuleOp module, const GpuOptions &options,
       return report;
     }
     unsigned stages = 0;
-    bool storesOverlap = false;
+    bool storesOverlap = false, persistent = false;
     llvm::Error other = llvm::handleErrors(report.takeError(), [&](const OutOfSharedMemory &out) {
       if (!first)
         first.emplace(out.required, out.limit, out.biggest);
       stages = out.stages;
       storesOverlap = out.overlappedStores;
+      persistent = out.persistentProducts;
     });
     if (other)
       return std::move(other);
-    std::optional<Concessions> next = nextConcession(now.without, stages, mmaHelps, storesOverlap);
+    std::optional<Concessions> next =
+        nextConcession(now.without, stages, mmaHelps, storesOverlap, persistent);
     if (!next)
       return llvm::make_error<OutOfSharedMemory>(first->required, first->limit, first->biggest);
     now.without = *next;

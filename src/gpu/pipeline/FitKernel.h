@@ -29,9 +29,9 @@ fitKernel(mlir::ModuleOp module, const GpuOptions &options,
 
 /// The next step; nullopt when all have been tried. `stages`: the slots that the attempt
 /// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync; `storesOverlap`:
-/// stores of that attempt kept their buffer.
+/// stores of that attempt kept their buffer; `persistent`: blocks computed several programs.
 std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps,
-                                          bool storesOverlap = false);
+                                          bool storesOverlap = false, bool persistent = false);
 
 /// Advice that names the steps taken; nullopt when there were none.
 std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptions &options);

@@ -7,6 +7,7 @@
 #include "gpu/pipeline/FitKernel.h"
 #include "gpu/pipeline/OneBlock.h"
 #include "gpu/schedule/PartitionWarps.h"
+#include "gpu/schedule/PersistentProducts.h"
 #include "gpu/schedule/PersistentRows.h"
 #include "gpu/schedule/SkipScaling.h"
 #include "gpu/schedule/SplitProducts.h"
@@ -145,6 +146,12 @@ constexpr Step steps[] = {
        state.report.fetchedAhead = runPersistently(state.kernel, state.options);
        return llvm::Error::success();
      }},
+    // In front of what divides their loops.
+    {"persistent-products", "let blocks compute the products of several programs",
+     [](State &state) -> llvm::Error {
+       state.report.persistentProducts = persistProducts(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     // Before the other loops are pipelined: it takes loops that ask for it.
     {"partition-warps", "divide loops between warps that copy and warps that compute",
      [](State &state) -> llvm::Error {
@@ -203,6 +210,7 @@ constexpr Step steps[] = {
                                    [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
                                      out->stages = state.report.stages;
                                      out->overlappedStores = state.storesOverlap;
+                                     out->persistentProducts = state.report.persistentProducts;
                                      return llvm::Error(std::move(out));
                                    });
        state.report.sharedBytes = *bytes;
@@ -305,6 +313,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.splitProducts = splitProducts;
     options.multicast = multicast;
     options.persistentRows = persistentRows;
+    options.persistentProducts = persistentProducts;
     options.keepsNarrow = keepsNarrow;
     options.sendsPartials = sendsPartials;
     options.verify = true;
@@ -350,6 +359,13 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(PersistentRows::Never, "never", "none"),
                        clEnumValN(PersistentRows::Wide, "wide", "those of wide 16-bit rows"),
                        clEnumValN(PersistentRows::Always, "always", "all that can"))};
+  Pass::Option<PersistentProducts> persistentProducts{
+      *this, "persistent-products",
+      llvm::cl::desc("which kernels compute the products of several programs in a block"),
+      llvm::cl::init(PersistentProducts::Never),
+      llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
+                       clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),
+                       clEnumValN(PersistentProducts::Always, "always", "all that can"))};
   Pass::Option<bool> keepsNarrow{
       *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
       llvm::cl::init(true)};

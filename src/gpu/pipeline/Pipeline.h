@@ -20,6 +20,7 @@ struct GpuReport {
   bool pairs = false;                    ///< the launcher may start programs in pairs
   std::optional<SplitRule> splitRule;    ///< when the launcher may let several blocks run a program
   unsigned fetchedAhead = 0;             ///< bytes of the rows of the next program, of a block
+  bool persistentProducts = false;       ///< blocks compute several programs
   unsigned blocks = 1;                   ///< that run a program: those of a cluster
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
   Concessions without = {};              ///< optimisations that were switched off so that it fits

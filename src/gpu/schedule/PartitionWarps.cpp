@@ -29,6 +29,7 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/CopySlice.h"
 #include "gpu/schedule/OverlapProducts.h"
+#include "gpu/schedule/PersistentProducts.h"
 #include "gpu/schedule/ProductsInFlight.h"
 #include "gpu/schedule/Rings.h"
 #include "gpu/schedule/SharedCopies.h"
@@ -55,14 +56,6 @@ struct RegisterSplit {
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
 /// The same where products overlap: several accumulators, and an operand in registers.
 constexpr RegisterSplit splitsOfOverlap[] = {{}, {0, 0}, {240, 24}, {0, 0}, {112, 32}};
-
-/// Does the source ask to divide the loop, or one around it?
-bool isAskedByAuthor(Operation *loop) {
-  for (Operation *op = loop; op; op = op->getParentOp())
-    if (op->hasAttr("tile.warp_specialize"))
-      return true;
-  return false;
-}
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.
 bool changesMemory(Operation *op) {
@@ -153,8 +146,10 @@ public:
       : kernel(kernel), options(options), advice(advice), rewriter(kernel.getContext()) {}
 
   unsigned run();
+  bool dividesAll();
 
 private:
+  void findStores();
   bool isAsked(scf::ForOp loop) const;
   /// Can warps give registers to others?
   bool movesRegisters() const {
@@ -163,7 +158,6 @@ private:
   bool overlaps(ProductPair &pair) const;
   /// Do the consumers' groups issue the products of overlapped loops in turn?
   bool takesTurns() const { return options.numWarps > 4; }
-  unsigned slotsOf(scf::ForOp loop) const;
   bool isFasterDivided(scf::ForOp loop) const;
   bool isDividedUnasked();
   const char *whyNoKernel();
@@ -196,13 +190,10 @@ private:
 bool Partition::isAsked(scf::ForOp loop) const {
   if (options.specialise != Specialise::AsAsked)
     return options.specialise == Specialise::Always;
+  for (Operation *op = loop; op != kernel; op = op->getParentOp())
+    if (isOverPrograms(op))
+      return true;
   return isAskedByAuthor(loop);
-}
-
-unsigned Partition::slotsOf(scf::ForOp loop) const {
-  auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
-  unsigned slots = attr ? attr.getInt() : options.numStages;
-  return options.without.stages ? std::min(slots, options.without.stages) : slots;
 }
 
 /// Has the loop been measured to be faster when it is divided? Attention with blocks of 128x128,
@@ -222,7 +213,7 @@ bool Partition::isFasterDivided(scf::ForOp loop) const {
     return ngpu::layoutOf(product.getType()).getLayout().size(Axis::Register);
   };
   return llvm::any_of(measured, [&](const Measured &one) {
-    return options.numWarps == one.warps && slotsOf(loop) >= one.slots &&
+    return options.numWarps == one.warps && slotsOf(loop, options) >= one.slots &&
            registers(pair->first) >= one.scores && registers(pair->second) >= one.result;
   });
 }
@@ -258,7 +249,7 @@ const char *Partition::whyNoKernel() {
 bool Partition::mayRunAhead(Operation *load, Value memory) const {
   auto sharesLoop = [&](Operation *store) {
     for (Operation *op = load->getParentOp(); op != kernel; op = op->getParentOp())
-      if (isa<LoopLikeOpInterface>(op) && op->isAncestor(store))
+      if (isa<LoopLikeOpInterface>(op) && !isOverPrograms(op) && op->isAncestor(store))
         return true;
     return false;
   };
@@ -290,7 +281,7 @@ const char *Partition::whyNotAhead(tile::DescLoadOp load) const {
 /// Takes the loop, or says why not. Null as well when it is not about loads of blocks.
 const char *Partition::consider(scf::ForOp loop) {
   Candidate one{loop};
-  one.slots = slotsOf(loop);
+  one.slots = slotsOf(loop, options);
   auto feeds = [&](tile::DescLoadOp load) { return feedsDot(load, loop.getBody()); };
   if (llvm::none_of(loop.getBody()->getOps<tile::DescLoadOp>(), feeds))
     return "no load of a descriptor in it feeds a product";
@@ -618,15 +609,35 @@ void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct 
                                             one.beside());
 }
 
-unsigned Partition::run() {
-  SmallVector<scf::ForOp> asked;
-  bool unasked = isDividedUnasked();
+void Partition::findStores() {
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     order[op] = order.size();
     if (changesMemory(op))
       stores.push_back({order[op], op});
-    if (auto loop = dyn_cast<scf::ForOp>(op);
-        loop && (isAsked(loop) || (unasked && isFasterDivided(loop))))
+  });
+}
+
+bool Partition::dividesAll() {
+  if (whyNoKernel())
+    return false;
+  findStores();
+  unsigned loops = 0;
+  auto walked = kernel.walk([&](scf::ForOp loop) {
+    if (loop->hasAttr(tile::withoutCopiesName) ||
+        llvm::none_of(*loop.getBody(), [](Operation &op) { return isDot(&op); }))
+      return WalkResult::advance();
+    ++loops;
+    return consider(loop) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return loops && !walked.wasInterrupted();
+}
+
+unsigned Partition::run() {
+  SmallVector<scf::ForOp> asked;
+  bool unasked = isDividedUnasked();
+  findStores();
+  kernel.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
+    if (isAsked(loop) || (unasked && isFasterDivided(loop)))
       asked.push_back(loop);
   });
   if (asked.empty() || options.specialise == Specialise::Never)
@@ -723,8 +734,26 @@ unsigned Partition::run() {
 
 } // namespace
 
+bool isAskedByAuthor(Operation *loop) {
+  for (Operation *op = loop; op; op = op->getParentOp())
+    if (op->hasAttr("tile.warp_specialize"))
+      return true;
+  return false;
+}
+
+unsigned slotsOf(scf::ForOp loop, const GpuOptions &options) {
+  auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
+  unsigned slots = attr ? attr.getInt() : options.numStages;
+  return options.without.stages ? std::min(slots, options.without.stages) : slots;
+}
+
 bool isSpecialised(Operation *loop) {
   return loop->hasAttr(ngpu::specialisedName);
+}
+
+bool canDivideProducts(func::FuncOp kernel, const GpuOptions &options) {
+  std::vector<explain::Hint> advice;
+  return Partition(kernel, options, advice).dividesAll();
 }
 
 unsigned partitionWarps(func::FuncOp kernel, const GpuOptions &options,

@@ -5,6 +5,7 @@
 #include "gpu/Options.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/Error.h"
 
 namespace nereid::gpu {
@@ -17,6 +18,16 @@ namespace nereid::gpu {
 /// vain, with the reason.
 unsigned partitionWarps(mlir::func::FuncOp kernel, const GpuOptions &options,
                         std::vector<explain::Hint> &advice);
+
+/// Does the source ask to divide the loop, or one around it?
+bool isAskedByAuthor(mlir::Operation *loop);
+
+/// The slots that `partitionWarps` would give the loop.
+unsigned slotsOf(mlir::scf::ForOp loop, const GpuOptions &options);
+
+/// Could `partitionWarps` divide all loops with products (but versions of loops without copies), of
+/// which there is one at least, if they asked for it? Changes nothing.
+bool canDivideProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Is this a loop that `partitionWarps` has given to consumers, copies and waits included?
 bool isSpecialised(mlir::Operation *loop);

@@ -74,10 +74,15 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.multicast = Settings::current().multicast && !options.cooperative;
   const std::string &persistent = Settings::current().persistentRows;
   // Only launchers of our own pass the number of programs.
-  if (options.choosesCtas && !options.cooperative && !options.programmaticLaunch)
+  if (options.choosesCtas && !options.cooperative && !options.programmaticLaunch) {
+    const std::string &products = Settings::current().persistentProducts;
+    result.persistentProducts = products == "never"    ? gpu::PersistentProducts::Never
+                                : products == "always" ? gpu::PersistentProducts::Always
+                                                       : gpu::PersistentProducts::Measured;
     result.persistentRows = persistent == "never"    ? gpu::PersistentRows::Never
                             : persistent == "always" ? gpu::PersistentRows::Always
                                                      : gpu::PersistentRows::Wide;
+  }
   result.keepsNarrow = Settings::current().keepNarrow;
   result.sendsPartials = Settings::current().clusterSends;
   const std::string &scaling = Settings::current().skipScaling;
@@ -194,7 +199,7 @@ llvm::Error Compilation::lowerTensors() {
     result->info.splitRule = std::move(*report->splitRule);
   }
   result->info.pairs = report->pairs;
-  result->info.isPersistent = report->fetchedAhead > 0;
+  result->info.isPersistent = report->fetchedAhead > 0 || report->persistentProducts;
   result->info.tensorMaps = std::move(report->tensorMaps);
   return llvm::Error::success();
 }

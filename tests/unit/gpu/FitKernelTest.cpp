@@ -66,6 +66,16 @@ TEST_F(FitKernelTest, StoresGiveUpTheirBufferFirst) {
   EXPECT_TRUE(next->overlappedStores && next->largeConversions);
 }
 
+TEST_F(FitKernelTest, AProgramABlockComesFirst) {
+  auto next = nextConcession({}, 3, true, /*storesOverlap=*/true, /*persistent=*/true);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->persistentProducts);
+  EXPECT_FALSE(next->overlappedStores || next->largeConversions || next->stages);
+  next = nextConcession(*next, 3, true, /*storesOverlap=*/true);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->persistentProducts && next->overlappedStores);
+}
+
 TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
   auto module = parseSourceString<ModuleOp>(product, &context);
   ASSERT_TRUE(module);

@@ -44,6 +44,7 @@ DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &option
     return {llvm::toString(report.takeError())};
   auto kernel = *module->getOps<func::FuncOp>().begin();
   outcome.divided = bool(ngpu::warpSpecializeOf(kernel));
+  outcome.persistent = kernel->hasAttr(ngpu::persistentName);
   if (change)
     change(kernel);
   nvidia::EmitOptions emit;
@@ -70,7 +71,7 @@ DividedOutcome runDivided(const std::string &text, const gpu::GpuOptions &option
           plan.elementBytes * (d ? plan.strides[map.rank - 1 - d].evaluate(words.data()) : 1);
     }
   }
-  words.insert(words.end(), 2, 0);
+  words.insert(words.end(), {0, launch.given}); // scratch memory, number of programs
   for (SimulatedMap &map : maps)
     words.push_back(reinterpret_cast<uint64_t>(&map));
   if (launch.damage)

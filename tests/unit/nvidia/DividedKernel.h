@@ -21,7 +21,7 @@ struct DividedOutcome {
   std::string error;                 ///< of a pass or of the simulation; empty: none
   unsigned copies = 0, meetings = 0; ///< meetings of the cluster's blocks
   unsigned shared = 0;               ///< copies to several blocks at once
-  bool divided = false;
+  bool divided = false, persistent = false;
 };
 
 /// One of the programs of a launch.
@@ -30,6 +30,8 @@ struct SimulatedLaunch {
   uint32_t program = 0, programs = 1;
   llvm::function_ref<void(llvm::Module &)> damage; ///< changes the emitted code
   std::optional<unsigned> late = std::nullopt;     ///< as in the simulator
+  /// Programs of a persistent kernel, which `programs` blocks run; 0: the launcher passes none.
+  uint32_t given = 0;
 };
 
 /// Compiles the kernel of the module `text` and runs it as one program. `words`: its arguments

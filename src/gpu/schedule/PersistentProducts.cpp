@@ -1,0 +1,237 @@
+// Products of one tile a program become a loop over the programs of the launch:
+//
+//     for program in first, first + running, ..:       running: blocks that run at the same time
+//         for k:  acc += a[k] b[k]
+//         store acc
+//
+// and the loops over K are divided between warps that copy and warps that compute
+// (PartitionWarps.cpp), as where the author writes such a loop. So the first blocks of the next
+// program are copied while this one's results are converted and written, stores of the copy engine
+// are read under the next program's products (OverlapStores.cpp), and a block is started once.
+// The launcher starts as many blocks as run at the same time and passes the number of programs.
+//
+// Programs of a launch have no order: what a program loads may be copied before an earlier one has
+// stored. Within a program a load still waits for the stores in front of it. Programs that might
+// wait for one another do not run like this: those with atomics, volatile loads, calls, assembly
+// with effects or prints.
+//
+// The producer and the consumers have the loop over programs in common, with the same bounds, so
+// all that is said of their slots in a loop of the author's (Channels.cpp) holds here too.
+#include "gpu/schedule/PersistentProducts.h"
+
+#include "gpu/schedule/PartitionWarps.h"
+#include "gpu/schedule/Rings.h"
+#include "ir/ngpu/Dialect.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+
+namespace nereid::gpu {
+namespace {
+
+bool isProgram(Operation *op) {
+  auto id = dyn_cast<tile::ProgramIdOp>(op);
+  return id && id.getAxis() == 0;
+}
+
+bool isProgramCount(Operation *op) {
+  auto number = dyn_cast<tile::NumProgramsOp>(op);
+  return number && number.getAxis() == 0;
+}
+
+/// May the op be run for one program after another, in any order of programs?
+bool isAllowed(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return !load.getIsVolatile();
+  if (isa<tile::DescLoadOp, tile::StoreOp, tile::DescStoreOp, tile::ReduceOp, tile::ScanOp,
+          ngpu::ConvertLayoutOp, ngpu::LocalAllocOp, ngpu::WgmmaOp, scf::ForOp, scf::IfOp>(op))
+    return true;
+  return op->getNumRegions() == 0 && !isa<tile::ExternOp, tile::InlineAsmOp>(op) &&
+         isMemoryEffectFree(op);
+}
+
+/// Which values differ between programs, as far as scalars that decide on loops are concerned.
+class OfProgram {
+public:
+  explicit OfProgram(func::FuncOp kernel) {
+    bool changed = true;
+    while (changed) { // until what loops carry is known
+      changed = false;
+      kernel.walk([&](Operation *op) { changed |= visit(op); });
+    }
+  }
+  bool contains(Value value) const { return values.contains(value); }
+
+private:
+  bool add(Value value, bool differs) { return differs && values.insert(value).second; }
+
+  bool visit(Operation *op) {
+    bool changed = false;
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      bool bounds = contains(loop.getLowerBound()) || contains(loop.getUpperBound()) ||
+                    contains(loop.getStep());
+      changed |= add(loop.getInductionVar(), bounds);
+      for (auto [init, carried, yielded, result] :
+           llvm::zip(loop.getInitArgs(), loop.getRegionIterArgs(), loop.getYieldedValues(),
+                     loop.getResults())) {
+        bool differs = bounds || contains(init) || contains(yielded);
+        changed |= add(carried, differs);
+        changed |= add(result, differs);
+      }
+      return changed;
+    }
+    bool differs = isProgram(op) || llvm::any_of(op->getOperands(),
+                                                 [&](Value operand) { return contains(operand); });
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        if (block.mightHaveTerminator())
+          for (Value yielded : block.getTerminator()->getOperands())
+            differs |= contains(yielded);
+    for (Value result : op->getResults())
+      changed |= add(result, differs);
+    return changed;
+  }
+
+  llvm::DenseSet<Value> values;
+};
+
+/// Does a condition only choose between a loop of copies and the version of it without?
+bool isVersioned(scf::IfOp branch) {
+  bool with = false, without = false;
+  branch->walk(
+      [&](scf::ForOp loop) { (loop->hasAttr(tile::withoutCopiesName) ? without : with) = true; });
+  return with && without;
+}
+
+/// Do all programs take about as long? They are not handed out as blocks become free, so their
+/// loops must be equally long.
+bool takeEqualTime(func::FuncOp kernel) {
+  OfProgram ofProgram(kernel);
+  auto walked = kernel.walk([&](Operation *op) {
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      if (ofProgram.contains(loop.getLowerBound()) || ofProgram.contains(loop.getUpperBound()) ||
+          ofProgram.contains(loop.getStep()))
+        return WalkResult::interrupt();
+    if (auto branch = dyn_cast<scf::IfOp>(op))
+      if (ofProgram.contains(branch.getCondition()) && !isVersioned(branch))
+        return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return !walked.wasInterrupted();
+}
+
+/// Has every loop with products one of wgmma, and is there such a loop?
+bool hasOneProductPerLoop(func::FuncOp kernel) {
+  bool any = false;
+  auto walked = kernel.walk([&](Operation *op) {
+    if (!isDot(op))
+      return WalkResult::advance();
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    bool alone = loop && isa<ngpu::WgmmaOp>(op) &&
+                 llvm::count_if(*loop.getBody(), [](Operation &each) { return isDot(&each); }) == 1;
+    any |= alone;
+    bool other = loop && loop->hasAttr(tile::withoutCopiesName);
+    return alone || other ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return any && !walked.wasInterrupted();
+}
+
+/// Has it been measured to be faster? Of loops that are divided anyway, because the author asks for
+/// it, those of 8 warps and three slots are, whose products only add to an accumulator, with
+/// results stored by the copy engine (docs/notes/performance.md). Loops that are not divided lose
+/// 3 % to 4 % where all programs run at the same time, and how many there are is known to the
+/// launcher only.
+bool isMeasured(func::FuncOp kernel, const GpuOptions &options) {
+  auto isKnown = [&](ngpu::WgmmaOp product) {
+    auto loop = cast<scf::ForOp>(product->getParentOp());
+    auto sum = dyn_cast<BlockArgument>(product.getC());
+    return isAskedByAuthor(loop) && slotsOf(loop, options) >= 3 && sum &&
+           sum.getOwner() == loop.getBody();
+  };
+  auto walked = kernel.walk([&](Operation *op) {
+    auto product = dyn_cast<ngpu::WgmmaOp>(op);
+    bool other = isa<tile::StoreOp>(op) || (product && !isKnown(product));
+    return other ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return options.numWarps == 8 && !walked.wasInterrupted();
+}
+
+bool qualifies(func::FuncOp kernel, const GpuOptions &options) {
+  if (options.persistentProducts == PersistentProducts::Never ||
+      options.without.persistentProducts || options.specialise == Specialise::Never ||
+      options.numBlocks > 1 || options.multicast || options.splitProducts ||
+      kernel->hasAttr(ngpu::persistentName) || !kernel.getBody().hasOneBlock())
+    return false;
+  bool ofAxis = false;
+  auto walked = kernel.getBody().walk([&](Operation *op) {
+    ofAxis |= isProgram(op);
+    bool otherAxis = isa<tile::ProgramIdOp>(op) && !isProgram(op);
+    bool isEnd = op->hasTrait<OpTrait::IsTerminator>();
+    // A loop over programs by the author.
+    bool overPrograms = isa<scf::ForOp>(op) && llvm::any_of(op->getOperands(), [](Value bound) {
+                          Operation *made = bound.getDefiningOp();
+                          return made && isProgramCount(made);
+                        });
+    return otherAxis || overPrograms || (!isEnd && !isAllowed(op)) ? WalkResult::interrupt()
+                                                                   : WalkResult::advance();
+  });
+  return ofAxis && !walked.wasInterrupted() && hasOneProductPerLoop(kernel) &&
+         takeEqualTime(kernel) &&
+         (options.persistentProducts == PersistentProducts::Always ||
+          isMeasured(kernel, options)) &&
+         canDivideProducts(kernel, options);
+}
+
+/// Is the op the same for all programs, and cheap to keep?
+bool staysInFront(Operation *op, scf::ForOp loop) {
+  auto isScalar = [](Type type) { return !isa<RankedTensorType, ngpu::BufferType>(type); };
+  return op->getNumRegions() == 0 && isMemoryEffectFree(op) && !isProgram(op) &&
+         llvm::all_of(op->getResultTypes(), isScalar) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           Operation *made = operand.getDefiningOp();
+           return !made || !loop->isAncestor(made);
+         });
+}
+
+} // namespace
+
+bool isOverPrograms(Operation *op) {
+  auto loop = dyn_cast<scf::ForOp>(op);
+  return loop && loop.getUpperBound().getDefiningOp<ngpu::ProgramsOp>();
+}
+
+bool persistProducts(func::FuncOp kernel, const GpuOptions &options) {
+  if (!qualifies(kernel, options))
+    return false;
+  Block &body = kernel.getBody().front();
+  Location loc = kernel.getLoc();
+  SmallVector<Operation *> program;
+  for (Operation &op : body.without_terminator())
+    program.push_back(&op);
+
+  OpBuilder b = OpBuilder::atBlockBegin(&body);
+  kernel->setAttr(ngpu::persistentName, b.getI32IntegerAttr(1));
+  Value first = tile::ProgramIdOp::create(b, loc, b.getI32Type(), 0);
+  Value running = tile::NumProgramsOp::create(b, loc, b.getI32Type(), 0);
+  Value count = ngpu::ProgramsOp::create(b, loc);
+  auto loop = scf::ForOp::create(b, loc, first, count, running);
+  for (Operation *op : program)
+    op->moveBefore(loop.getBody()->getTerminator());
+  loop.walk([&](Operation *op) {
+    if (!isProgram(op) && !isProgramCount(op))
+      return;
+    op->getResult(0).replaceAllUsesWith(isProgram(op) ? loop.getInductionVar() : count);
+    op->erase();
+  });
+  for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator()))
+    if (staysInFront(&op, loop) && llvm::none_of(op.getOperands(), [&](Value operand) {
+          return operand == loop.getInductionVar();
+        }))
+      op.moveBefore(loop);
+  return true;
+}
+
+} // namespace nereid::gpu

@@ -1,0 +1,17 @@
+// Blocks that compute the products of several programs, one after the other.
+#pragma once
+#include "gpu/Options.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace nereid::gpu {
+
+/// Makes the kernel, whose tensors have layouts, a loop over programs whose products are divided
+/// between warps (PersistentProducts.cpp), where `options.persistentProducts` says so, and sets
+/// `ngpu.persistent`. False: the kernel is as it was.
+bool persistProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// Is this a loop over the programs of a launch? Its iterations have no order.
+bool isOverPrograms(mlir::Operation *op);
+
+} // namespace nereid::gpu
