@@ -68,7 +68,8 @@ def matmul(order="nn", dtype=torch.float16, size=(512, 512, 512), block=(128, 25
     a = torch.empty(m, k, dtype=dtype) if order[0] == "n" else torch.empty(k, m, dtype=dtype).t()
     b = torch.empty(k, n, dtype=dtype) if order[1] == "n" else torch.empty(n, k, dtype=dtype).t()
     c = torch.empty(m, n, dtype=dtype)
-    return tutorial.run(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *block, 8, grid=(1, ), warmup=True, target="cuda:90", **options)
+    return tutorial.run(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *block, 8, grid=(1, ), warmup=True,
+                        **{"target": "cuda:90", **options})
 
 
 def assembled(ptx, tmp_path):
@@ -107,11 +108,33 @@ def test_sizes_that_do_not_divide(size, dtype):
 
 
 def test_setting(monkeypatch):
-    copies = lambda: "tile.desc_load" in matmul(block=(64, 64, 64)).asm["tile"]
-    assert copies()
-    for value in ("never", "auto", ""):
+    copies = lambda **options: "tile.desc_load" in matmul(**{"block": (64, 64, 64), **options}).asm["tile"]
+    slow = [{"block": (64, 64, 32)}, {"block": (64, 64, 32), "order": "nt"}, {"block": (256, 64, 32)}, {"dtype": torch.float32}]
+    assert copies() and all(copies(**each) for each in slow)
+    for value in ("never", ""):
         monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", value)
         assert not copies()
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
+    assert copies() and not any(copies(**each) for each in slow)
+    # A's rows of 64 bytes are few against the products; with B transposed there are twice as many.
+    assert copies(block=(128, 128, 32)) and not copies(block=(128, 128, 32), order="nt")
+    assert reasons(matmul(block=(64, 64, 32)))[0].startswith("the copy engine is slow with rows of less than 128 bytes")
+
+
+def test_no_choice_of_what_was_not_measured(monkeypatch):
+    for value, expected in (("auto", False), ("always", True)):
+        monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", value)
+        assert ("tile.desc_load" in matmul(block=(64, 64, 64), target="cuda:100").asm["tile"]) == expected
+
+
+@needs_ptxas
+def test_two_words_of_a_map_are_read():
+    """Not all 128 bytes of it, which small kernels paid for."""
+    ptx = matmul(block=(64, 64, 64)).asm["ptx"]
+    assert ptx.count("prefetch.tensormap") == 2
+    # To prefetch the two maps, and to choose a version.
+    read = re.findall(r"ld\.param(?:\.v(\d))?\.b64 .*\[%rd\d+(?:\+\d+)?\]", ptx)
+    assert 0 < sum(8 * int(width or 1) for width in read) <= 2 * 2 * 16
 
 
 def test_where_there_are_no_maps():
