@@ -415,7 +415,11 @@ const char *Versions::checkConditions() {
 /// What measurements say (docs/descriptors.md).
 const char *Versions::checkSpeed(LoadOp &culprit) {
   int64_t work = 0, shortRows = 0;
-  for (auto dot : loop.getBody()->getOps<DotOp>())
+  auto dots = loop.getBody()->getOps<DotOp>();
+  if (!llvm::hasSingleElement(dots))
+    return "only loops with one product are known to be faster with the copy engine "
+           "(`NEREID_TENSOR_COPIES=always` takes others too)";
+  for (auto dot : dots)
     work += dot.getType().getNumElements() * dot.getA().getType().getShape().back();
   for (Copy &copy : copies) {
     auto type = cast<RankedTensorType>(copy.load.getType());

@@ -169,3 +169,23 @@ def test_explain():
     kernel = gathered.run(half, torch.empty(64, dtype=torch.int32), half, torch.empty(1 << 12), 64, BM=64, BN=64, BK=64, grid=(1, ), warmup=True,
                           target="cuda:90")
     assert reasons(kernel) == ["its addresses are no sum of products with the indices"]
+
+
+@nereid.jit
+def two_products(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, columns, depth = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc, other = tl.zeros((BM, BN), tl.float32), tl.zeros((BM, BM), tl.float32)
+    for k in range(0, K, BK):
+        block = tl.load(a + rows[:, None] * K + k + depth[None, :])
+        acc = tl.dot(block, tl.load(b + (k + depth)[:, None] * BN + columns[None, :]), acc)
+        other = tl.dot(block, block.T, other)
+    tl.store(c + rows[:, None] * BN + columns[None, :], acc)
+    tl.store(c + BM * BN + rows[:, None] * BM + rows[None, :], other)
+
+
+def test_loops_with_two_products_are_no_choice(monkeypatch):
+    half = torch.empty(1 << 12, dtype=torch.float16)
+    compiled = lambda: reasons(two_products.run(half, half, torch.empty(1 << 13), 64, BM=64, BN=64, BK=64, grid=(1, ), warmup=True, target="cuda:90"))
+    assert compiled() == ["", ""]
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
+    assert compiled()[0].startswith("only loops with one product")
