@@ -163,7 +163,8 @@ nrd_status encodeMap(const CudaApi &driver, const nrd_embedded_map &plan, const 
       &map, int(plan.element), rank, reinterpret_cast<void *>(uintptr_t(base)), sizes, strides, box,
       steps, NoInterleave, swizzleOf(plan.swizzle_bytes), PromoteTo256,
       plan.pads_nan ? FillNaN : FillZero);
-  if (result == Success)
+  // Kernels look at the first 16 bytes of an optional map alone.
+  if (result == Success && (!plan.optional || map.words[0] || map.words[1]))
     return NRD_OK;
   if (plan.optional) {
     map = {};

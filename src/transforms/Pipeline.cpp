@@ -50,7 +50,7 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
   // Last: what blocks of pointers advance by is a scalar now, and starts and bounds are one value
   // each.
   if (options.tensorCopies && options.copiesFromPointers)
-    manager.addPass(createPointersToDescriptors(options.explanation));
+    manager.addPass(createPointersToDescriptors(options.explanation, options.onlyFasterCopies));
 }
 
 void registerPasses() {

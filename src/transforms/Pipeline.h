@@ -18,6 +18,8 @@ struct TilePipelineOptions {
   bool tensorCopies = false;
   /// Loads of blocks through pointers become loads through descriptors as well, where they can.
   bool copiesFromPointers = false;
+  /// But only in loops for which measurements say that this is faster.
+  bool onlyFasterCopies = false;
   explain::Report *explanation = nullptr; ///< null when nobody asked
   /// Which functions marked `noinline` stay functions: what a function that stays can use of its
   /// caller are its arguments (UnmarkNoinline.cpp).

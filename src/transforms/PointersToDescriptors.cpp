@@ -62,6 +62,9 @@ using namespace nereid::tile;
 constexpr int64_t anyLength = INT32_MAX; ///< of a dimension that nothing bounds
 constexpr size_t maxRank = 5;            ///< of tensors that the engine knows
 constexpr double largestConstant = 1e12; ///< in a condition that is tested
+/// What the engine takes for a row does not shrink with rows of less than 128 bytes. With fewer
+/// multiply-adds than these for each such row, a loop of products waits for it.
+constexpr int64_t fullRowBytes = 128, leastWorkOfShortRow = 2560;
 
 /// Does a product of the loop's body wait for `value`?
 bool feedsProduct(Value value, Block *body, unsigned depth = 0) {
@@ -117,7 +120,8 @@ public:
         loc(loop.getLoc()) {}
 
   /// Why the loop stays as it is, and the load that is to blame; null when it need not.
-  const char *plan(LoadOp &culprit);
+  /// `onlyFaster`: also where the engine is not known to be faster than copies by threads.
+  const char *plan(LoadOp &culprit, bool onlyFaster);
   void rewrite();
   MutableArrayRef<Copy> all() { return copies; }
 
@@ -127,6 +131,7 @@ private:
   const char *lengthsOf(Copy &copy, const PointerForm &form, ArrayRef<MaskLimit> limits);
   const char *checkCoordinates(Copy &copy);
   const char *checkConditions();
+  const char *checkSpeed(LoadOp &culprit);
   bool isOfLaunch(const Polynomial &number) const;
   bool canCheck(const FormCondition &condition);
   bool isBefore(Value value) const;
@@ -407,7 +412,32 @@ const char *Versions::checkConditions() {
   return nullptr;
 }
 
-const char *Versions::plan(LoadOp &culprit) {
+/// What measurements say (docs/descriptors.md).
+const char *Versions::checkSpeed(LoadOp &culprit) {
+  int64_t work = 0, shortRows = 0;
+  auto dots = loop.getBody()->getOps<DotOp>();
+  if (!llvm::hasSingleElement(dots))
+    return "only loops with one product are known to be faster with the copy engine "
+           "(`NEREID_TENSOR_COPIES=always` takes others too)";
+  for (auto dot : dots)
+    work += dot.getType().getNumElements() * dot.getA().getType().getShape().back();
+  for (Copy &copy : copies) {
+    auto type = cast<RankedTensorType>(copy.load.getType());
+    int64_t bytes = sizeInBytes(type.getElementType()), row = copy.dims.back().size;
+    culprit = copy.load;
+    if (bytes != 2)
+      return "only blocks of 16-bit numbers are known to arrive faster through the copy engine "
+             "(`NEREID_TENSOR_COPIES=always` takes others too)";
+    if (row * bytes < fullRowBytes)
+      shortRows += type.getNumElements() / row;
+  }
+  if (shortRows * leastWorkOfShortRow > work)
+    return "the copy engine is slow with rows of less than 128 bytes, and the loop has few "
+           "products for each of them (`NEREID_TENSOR_COPIES=always` uses it all the same)";
+  return nullptr;
+}
+
+const char *Versions::plan(LoadOp &culprit, bool onlyFaster) {
   SmallVector<LoadOp> loads;
   for (auto load : loop.getBody()->getOps<LoadOp>())
     if (isa<RankedTensorType>(load.getType()) && feedsProduct(load, loop.getBody()))
@@ -426,7 +456,9 @@ const char *Versions::plan(LoadOp &culprit) {
     if (const char *why = planLoad(load))
       return why;
   }
-  return checkConditions();
+  if (const char *why = checkConditions())
+    return why;
+  return onlyFaster ? checkSpeed(culprit) : nullptr;
 }
 
 //===--- rewriting ---------------------------------------------------------------------------===//
@@ -574,7 +606,8 @@ void Versions::rewrite() {
 struct PointersToDescriptorsPass
     : public impl::PointersToDescriptorsBase<PointersToDescriptorsPass> {
   PointersToDescriptorsPass() = default;
-  explicit PointersToDescriptorsPass(explain::Report *report) : report(report) {}
+  PointersToDescriptorsPass(explain::Report *report, bool onlyFaster)
+      : report(report), onlyFaster(onlyFaster) {}
 
   void note(LoadOp load, const char *why) {
     if (report)
@@ -601,7 +634,7 @@ struct PointersToDescriptorsPass
     for (scf::ForOp loop : loops) {
       Versions versions(loop, analysis, dominance);
       LoadOp culprit;
-      const char *why = versions.plan(culprit);
+      const char *why = versions.plan(culprit, onlyFaster);
       if (why)
         note(culprit, why);
       else if (culprit)
@@ -625,12 +658,13 @@ struct PointersToDescriptorsPass
   }
 
   explain::Report *report = nullptr;
+  bool onlyFaster = false;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createPointersToDescriptors(explain::Report *report) {
-  return std::make_unique<PointersToDescriptorsPass>(report);
+std::unique_ptr<Pass> createPointersToDescriptors(explain::Report *report, bool onlyFaster) {
+  return std::make_unique<PointersToDescriptorsPass>(report, onlyFaster);
 }
 
 } // namespace nereid::transforms

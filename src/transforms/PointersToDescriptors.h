@@ -11,6 +11,7 @@ struct Report;
 namespace nereid::transforms {
 
 /// `report` is told which loads were changed, and why others were not; it may be null.
-std::unique_ptr<mlir::Pass> createPointersToDescriptors(explain::Report *report);
+/// `onlyFaster`: only loops for which the copy engine is known to be faster.
+std::unique_ptr<mlir::Pass> createPointersToDescriptors(explain::Report *report, bool onlyFaster);
 
 } // namespace nereid::transforms

@@ -68,7 +68,8 @@ def matmul(order="nn", dtype=torch.float16, size=(512, 512, 512), block=(128, 25
     a = torch.empty(m, k, dtype=dtype) if order[0] == "n" else torch.empty(k, m, dtype=dtype).t()
     b = torch.empty(k, n, dtype=dtype) if order[1] == "n" else torch.empty(n, k, dtype=dtype).t()
     c = torch.empty(m, n, dtype=dtype)
-    return tutorial.run(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *block, 8, grid=(1, ), warmup=True, target="cuda:90", **options)
+    return tutorial.run(a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), *block, 8, grid=(1, ), warmup=True,
+                        **{"target": "cuda:90", **options})
 
 
 def assembled(ptx, tmp_path):
@@ -107,11 +108,33 @@ def test_sizes_that_do_not_divide(size, dtype):
 
 
 def test_setting(monkeypatch):
-    copies = lambda: "tile.desc_load" in matmul(block=(64, 64, 64)).asm["tile"]
-    assert copies()
-    for value in ("never", "auto", ""):
+    copies = lambda **options: "tile.desc_load" in matmul(**{"block": (64, 64, 64), **options}).asm["tile"]
+    slow = [{"block": (64, 64, 32)}, {"block": (64, 64, 32), "order": "nt"}, {"block": (256, 64, 32)}, {"dtype": torch.float32}]
+    assert copies() and all(copies(**each) for each in slow)
+    for value in ("never", ""):
         monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", value)
         assert not copies()
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
+    assert copies() and not any(copies(**each) for each in slow)
+    # A's rows of 64 bytes are few against the products; with B transposed there are twice as many.
+    assert copies(block=(128, 128, 32)) and not copies(block=(128, 128, 32), order="nt")
+    assert reasons(matmul(block=(64, 64, 32)))[0].startswith("the copy engine is slow with rows of less than 128 bytes")
+
+
+def test_no_choice_of_what_was_not_measured(monkeypatch):
+    for value, expected in (("auto", False), ("always", True)):
+        monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", value)
+        assert ("tile.desc_load" in matmul(block=(64, 64, 64), target="cuda:100").asm["tile"]) == expected
+
+
+@needs_ptxas
+def test_two_words_of_a_map_are_read():
+    """Not all 128 bytes of it, which small kernels paid for."""
+    ptx = matmul(block=(64, 64, 64)).asm["ptx"]
+    assert ptx.count("prefetch.tensormap") == 2
+    # To prefetch the two maps, and to choose a version.
+    read = re.findall(r"ld\.param(?:\.v(\d))?\.b64 .*\[%rd\d+(?:\+\d+)?\]", ptx)
+    assert 0 < sum(8 * int(width or 1) for width in read) <= 2 * 2 * 16
 
 
 def test_where_there_are_no_maps():
@@ -146,3 +169,23 @@ def test_explain():
     kernel = gathered.run(half, torch.empty(64, dtype=torch.int32), half, torch.empty(1 << 12), 64, BM=64, BN=64, BK=64, grid=(1, ), warmup=True,
                           target="cuda:90")
     assert reasons(kernel) == ["its addresses are no sum of products with the indices"]
+
+
+@nereid.jit
+def two_products(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, columns, depth = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc, other = tl.zeros((BM, BN), tl.float32), tl.zeros((BM, BM), tl.float32)
+    for k in range(0, K, BK):
+        block = tl.load(a + rows[:, None] * K + k + depth[None, :])
+        acc = tl.dot(block, tl.load(b + (k + depth)[:, None] * BN + columns[None, :]), acc)
+        other = tl.dot(block, block.T, other)
+    tl.store(c + rows[:, None] * BN + columns[None, :], acc)
+    tl.store(c + BM * BN + rows[:, None] * BM + rows[None, :], other)
+
+
+def test_loops_with_two_products_are_no_choice(monkeypatch):
+    half = torch.empty(1 << 12, dtype=torch.float16)
+    compiled = lambda: reasons(two_products.run(half, half, torch.empty(1 << 13), 64, BM=64, BN=64, BK=64, grid=(1, ), warmup=True, target="cuda:90"))
+    assert compiled() == ["", ""]
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
+    assert compiled()[0].startswith("only loops with one product")

@@ -360,8 +360,11 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   transforms::TilePipelineOptions tileOptions;
   tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
   // Checked accesses are those of pointers.
-  tileOptions.copiesFromPointers =
-      Settings::current().tensorCopies == "always" && options.pointerCopies && !options.checked;
+  // `auto` is what was measured: on Hopper.
+  const std::string &copies = Settings::current().tensorCopies;
+  tileOptions.onlyFasterCopies = copies == "auto" && request.target.arch < 100;
+  tileOptions.copiesFromPointers = (copies == "always" || tileOptions.onlyFasterCopies) &&
+                                   options.pointerCopies && !options.checked;
   tileOptions.explanation = request.explanation;
   tileOptions.functions = request.target.backend == Backend::Cpu
                               ? transforms::TilePipelineOptions::Functions::None

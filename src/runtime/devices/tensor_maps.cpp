@@ -55,7 +55,8 @@ ErrorPtr encode(const Driver &driver, const gpu::TensorMapPlan &plan, const uint
       &map, int(plan.element), rank, reinterpret_cast<void *>(numbers[0]), sizes, strides, box,
       steps, NoInterleave, swizzleOf(plan.swizzleBytes), PromoteTo256,
       plan.padsNaN ? FillNaN : FillZero);
-  if (result == Success)
+  // Kernels look at the first 16 bytes of an optional map alone.
+  if (result == Success && (!plan.optional || map.words[0] || map.words[1]))
     return nullptr;
   if (plan.optional) {
     map = {};

@@ -23,6 +23,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstring>
@@ -198,6 +199,10 @@ int main(int argc, char **argv) {
   // Profile scratch memory, or the number of programs (kernel_abi/nvidia.h).
   bool isPersistent = kernel->hasAttr(ngpu::persistentName);
   words.push_back(isPersistent ? extent[0] : 0);
+  // Tensor maps that could not be made: copies by threads take their place.
+  alignas(64) static const uint64_t noMap[16] = {};
+  words.resize(std::max(words.size(), emitted->module->getFunction(emitted->entry)->arg_size()),
+               reinterpret_cast<uint64_t>(noMap));
   if (isPersistent)
     extent[0] = std::min<uint32_t>(extent[0], running);
   for (program[2] = 0; program[2] < extent[2]; ++program[2])

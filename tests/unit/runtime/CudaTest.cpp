@@ -33,6 +33,7 @@ struct Fake {
   void (*peer)(uint64_t);
   void (*leaveContexts)();
   void (*clusters)(int);
+  void (*mapStart)(unsigned);
 };
 
 Fake &fake() {
@@ -52,6 +53,7 @@ Fake &fake() {
     get(fake.peer, "fake_peer");
     get(fake.leaveContexts, "fake_leave_contexts");
     get(fake.clusters, "fake_clusters");
+    get(fake.mapStart, "fake_map_start");
     return fake;
   }();
   return functions;
@@ -256,6 +258,14 @@ TEST_F(CudaTest, LeavesOutOptionalTensorMaps) {
   error = cudaDevice().launch(*kernel, arguments(pointer(0xd000, NRD_MEMORY_CUDA)), grid(1));
   EXPECT_FALSE(error);
   EXPECT_FALSE(isMade(fake().record()));
+  fake().fail("cuTensorMapEncodeTiled", 0);
+  // A kernel looks at the first 16 bytes alone: a map with zeros there is as good as none.
+  fake().mapStart(8);
+  EXPECT_TRUE(isMade(launchOf(0xd000)));
+  fake().mapStart(16);
+  EXPECT_FALSE(isMade(launchOf(0xd000)));
+  fake().mapStart(0);
+  EXPECT_TRUE(isMade(launchOf(0xd000)));
 }
 
 TEST_F(CudaTest, AKernelNeverLaunchedIsNeverLoaded) {

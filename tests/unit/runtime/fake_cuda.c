@@ -51,6 +51,12 @@ API void fake_fail(const char *name, int code) {
   snprintf(failure.name, sizeof failure.name, "%s", code ? name : "");
   failure.code = code;
 }
+/* The first byte of the maps that are made from now on that is not zero; what is recorded of a
+   launch's last parameter begins there. */
+static unsigned mapStart;
+API void fake_map_start(unsigned first) {
+  mapStart = first;
+}
 API void fake_kernel(int shared, int local, int threads) {
   staticShared = shared;
   localBytes = local;
@@ -364,7 +370,8 @@ API int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address
   for (unsigned i = 0; i + 1 < rank; ++i)
     note(" stride %llu", (unsigned long long)strides[i]);
   note(" swizzle %d fill %d\n", swizzle, fill);
-  memset(map, 0x5a, 128);
+  memset(map, 0, mapStart);
+  memset((char *)map + mapStart, 0x5a, 128 - mapStart);
   return 0;
 }
 API int cuLaunchKernelEx(const struct Config *config, void *function, void **params, void **extra);
@@ -397,7 +404,7 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   used += snprintf(text + used, sizeof text - used, " params");
   for (int i = 0; i < paramCount; ++i) {
     uint64_t value;
-    memcpy(&value, params[i], 8);
+    memcpy(&value, (char *)params[i] + (i + 1 == paramCount ? mapStart : 0), 8);
     used += snprintf(text + used, sizeof text - used, " %llx", (unsigned long long)value);
   }
   note("%s\n", text);

@@ -42,11 +42,15 @@ void Emitter::markKernel(llvm::Function &entry, unsigned firstMap) {
     markTensorMap(entry, i);
 }
 
+/// What is looked at of a map: all of its 128 bytes would be as many of the constant cache, which a
+/// kernel finds cold. Launchers pass no optional map with zeros here.
+constexpr unsigned tensorMapMarkWords = 2;
+
 llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map) {
   llvm::Value *bits = nullptr;
-  for (unsigned word = 0; word < tensorMapBytes / 8; ++word) {
+  for (unsigned word = 0; word < tensorMapMarkWords; ++word) {
     llvm::Value *place = b.CreateConstInBoundsGEP1_32(b.getInt64Ty(), map, word);
-    llvm::Value *loaded = b.CreateAlignedLoad(b.getInt64Ty(), place, llvm::Align(8));
+    llvm::Value *loaded = b.CreateAlignedLoad(b.getInt64Ty(), place, llvm::Align(16 >> word));
     bits = bits ? b.CreateOr(bits, loaded) : loaded;
   }
   return b.CreateICmpNE(bits, b.getInt64(0));
