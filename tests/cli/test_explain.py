@@ -81,6 +81,31 @@ def mean(out, x, n, BLOCK: tl.constexpr):
     assert [access["route"] for access in report(*options)["accesses"]] == ["registers"] * 2
 
 
+def test_loop_over_programs(tmp_path, monkeypatch):
+    """A product whose blocks run several programs: said, in other words than of rows."""
+    file = tmp_path / "product.py"
+    file.write_text("""import nereid
+import nereid.language as tl
+
+@nereid.jit
+def product(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
+    a = tl.make_tensor_descriptor(a_ptr, [N, K], [K, 1], [BLOCK, 64])
+    b = tl.make_tensor_descriptor(b_ptr, [K, BLOCK], [BLOCK, 1], [64, BLOCK])
+    c = tl.make_tensor_descriptor(c_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    row = tl.program_id(0) * BLOCK
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in tl.range(0, K, 64, warp_specialize=True):
+        acc = tl.dot(a.load([row, k]), b.load([k, 0]), acc)
+    c.store([row, 0], acc.to(tl.float16))
+""")
+    arguments = ["explain", str(file), "--kernel", "product", "--signature", "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, 128", "--target", "cuda:90", "--num-warps", "8"]
+    text = "a block runs several, and fetches the first blocks of the next one while it writes results"
+    said = nereid(*arguments).stdout
+    assert text in said and "the rows of the next one" not in said
+    monkeypatch.setenv("NEREID_PERSISTENT_PRODUCTS", "never")
+    assert text not in nereid(*arguments).stdout
+
+
 def test_advice_about_width():
     assert advice(report(SEED, "add_kernel", ADD.format(":16"))) == []
     lines = [number for number, text in enumerate(open(SEED), 1)

@@ -152,8 +152,12 @@ void Writer::head() {
       row("cluster", formatv("up to {0} blocks share the iterations of a program's product, where "
                              "programs leave multiprocessors idle",
                              most));
+    const json::Array *products = report.getArray("products");
     if (metadata && metadata->getBoolean("persistent").value_or(false))
-      row("programs", "a block runs several, and fetches the rows of the next one ahead");
+      row("programs", products && !products->empty()
+                          ? "a block runs several, and fetches the first blocks of the next one "
+                            "while it writes results"
+                          : "a block runs several, and fetches the rows of the next one ahead");
   } else {
     row("vectors", textOf(used, "instructions"));
     row("scratch memory", formatv("{0} bytes a thread", numberOf(used, "scratch_bytes")));
