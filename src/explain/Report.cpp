@@ -205,6 +205,18 @@ json::Object Report::json() const {
                         {"considered", fact.considered}, {"stages_asked", fact.stagesAsked},
                         {"stages", fact.stages},         {"why", fact.why}};
   });
+  object["parts"] = list(parts, [](const PartFact &fact) {
+    return json::Object{
+        {"first_warp", fact.firstWarp}, {"warps", fact.warps}, {"registers", fact.registers}};
+  });
+  object["channels"] = list(channels, [](const ChannelFact &fact) {
+    json::Array blocks;
+    for (auto [shape, parameter] : llvm::zip_equal(fact.blocks, fact.parameters))
+      blocks.push_back(json::Object{{"type", shapeJson(shape)}, {"parameter", parameter}});
+    return json::Object{{"place", at(fact.place)},     {"part", fact.part},
+                        {"slots", fact.slots},         {"bytes", fact.bytes},
+                        {"blocks", std::move(blocks)}, {"products", fact.products}};
+  });
   object["work"] = list(work, [](const WorkFact &fact) {
     return json::Object{{"what", fact.what},
                         {"parameter", fact.parameter},

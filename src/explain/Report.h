@@ -102,6 +102,23 @@ struct LoopFact {
   std::string why; ///< why not pipelined
 };
 
+/// Warps of a divided kernel, which run the same code.
+struct PartFact {
+  unsigned firstWarp = 0, warps = 0;
+  unsigned registers = 0; ///< a thread, where warps give some away; 0: all have the same
+};
+
+/// Slots that one part of a divided kernel fills and another one empties.
+struct ChannelFact {
+  SourcePlace place;         ///< of the innermost loop around the copies, else of the first copy
+  unsigned part = 0;         ///< that copies
+  unsigned slots = 1;        ///< that are filled ahead
+  int64_t bytes = 0;         ///< of a slot
+  std::vector<Shape> blocks; ///< of a slot
+  std::vector<std::string> parameters; ///< that these are of
+  unsigned products = 0;               ///< of a turn of the loop; 0: no loop with products
+};
+
 /// What one execution of an op moves or computes.
 struct WorkFact {
   std::string
@@ -135,6 +152,8 @@ struct Report {
   std::vector<BlockFact> blocks;
   std::vector<ProductFact> products;
   std::vector<LoopFact> loops;
+  std::vector<PartFact> parts; ///< none: the warps of the kernel all run the same code
+  std::vector<ChannelFact> channels;
   std::vector<WorkFact> work;
   std::vector<Hint> hints;
   Resources resources;

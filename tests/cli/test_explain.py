@@ -102,8 +102,54 @@ def product(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
     text = "a block runs several, and fetches the first blocks of the next one while it writes results"
     said = nereid(*arguments).stdout
     assert text in said and "the rows of the next one" not in said
+    picture = """\
+divided warps
+  warps 0 to 7: compute, 232 registers a thread
+  warp 8: copies, 40 registers a thread
+  line 11: 3 slots of 32768 bytes, filled with 128x64xfp16 of `a_ptr`, 64x128xfp16 of `b_ptr`
+  turns of the loop of line 11, in order and not in time{}:
+"""
+    assert picture.format("; programs a, b, drawn with 4 each") + """\
+    warp 8 copies `a_ptr`, `b_ptr`  a0 a1 a2 a3    b0    b1    b2
+    warps 0 to 7 compute, store        a0--- a1--- a2--- a3--- store b0--- b1--- b2---
+""" in said
     monkeypatch.setenv("NEREID_PERSISTENT_PRODUCTS", "never")
-    assert text not in nereid(*arguments).stdout
+    said = nereid(*arguments).stdout
+    assert text not in said
+    assert picture.format("") + """\
+    warp 8 copies `a_ptr`, `b_ptr`  0- 1- 2- 3-    4-    5-    6-
+    warps 0 to 7 compute               0---- 1---- 2---- 3---- 4---- 5---- 6----
+""" in said
+    page = tmp_path / "page.html"
+    nereid(*arguments, "--html", str(page))
+    assert "<h2>Divided warps</h2>" in page.read_text()
+    monkeypatch.setenv("NEREID_WARP_SPECIALIZE", "never")
+    assert "divided warps" not in nereid(*arguments).stdout
+
+
+def test_channels_of_attention(tmp_path):
+    """Two channels with slots of their own, between a warp that copies and eight that compute."""
+    file = tmp_path / "attention.py"
+    file.write_text("""import nereid
+import nereid.language as tl
+
+@nereid.jit
+def attention(q_ptr, k_ptr, v_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.arange(0, BLOCK)
+    k_d = tl.make_tensor_descriptor(k_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    v_d = tl.make_tensor_descriptor(v_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    q = tl.load(q_ptr + rows[:, None] * BLOCK + columns[None, :])
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for i in tl.range(0, N, BLOCK, warp_specialize=True):
+        p = tl.exp2(tl.dot(q, k_d.load([i, 0]).T))
+        acc = tl.dot(p.to(tl.float16), v_d.load([i, 0]), acc)
+    tl.store(o_ptr + rows[:, None] * BLOCK + columns[None, :], acc)
+""")
+    facts = report(str(file), "attention", "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32:16, 128", "--num-warps", "8", "--num-stages", "2")
+    assert [(part["first_warp"], part["warps"]) for part in facts["parts"]] == [(0, 8), (8, 1)]
+    assert [(channel["slots"], channel["bytes"], channel["products"], channel["place"]["line"]) for channel in facts["channels"]] == [(2, 32768, 2, 12)] * 2
+    assert [[block["parameter"] for block in channel["blocks"]] for channel in facts["channels"]] == [["k_ptr"], ["v_ptr"]]
 
 
 def test_advice_about_width():

@@ -1,5 +1,6 @@
 // nereid cache: shows, checks and clears the compiled kernels on disk.
 #include "faces/cli/commands.h"
+#include "faces/cli/json_fields.h"
 #include "nereid/nereid.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -29,10 +30,6 @@ static std::string ageText(int64_t seconds) {
   if (seconds < 172800)
     return llvm::formatv("{0} h", seconds / 3600).str();
   return llvm::formatv("{0} days", seconds / 86400).str();
-}
-
-static std::string textOf(const json::Object &object, llvm::StringRef name) {
-  return object.getString(name).value_or("").str();
 }
 
 static void showState(const json::Object &report, llvm::raw_ostream &out) {

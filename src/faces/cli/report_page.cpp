@@ -1,8 +1,10 @@
 // The report as one page of HTML: nothing is fetched from elsewhere, and everything that comes from
 // a file or from the compiler is escaped.
+#include "faces/cli/json_fields.h"
 #include "faces/cli/lines.h"
 #include "faces/cli/picture.h"
 #include "faces/cli/report.h"
+#include "faces/cli/schedule.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -98,13 +100,6 @@ constexpr const char *kScript = R"js(
 })();
 )js";
 
-std::string textOf(const json::Object &object, llvm::StringRef name) {
-  return object.getString(name).value_or("").str();
-}
-int64_t numberOf(const json::Object &object, llvm::StringRef name) {
-  return object.getInteger(name).value_or(0);
-}
-
 /// HTML of a text with `names` in it.
 std::string withCode(llvm::StringRef text) {
   std::string out;
@@ -143,16 +138,12 @@ private:
   void times();
   /// A link to the place of an object, or nothing.
   std::string line(const json::Object &object) {
-    const json::Object *place = object.getObject("place");
-    int64_t number = place ? numberOf(*place, "line") : 0;
+    int64_t number = lineOf(object);
     return number ? formatv("<a class=\"go\" href=\"#L{0}\" data-go=\"{0}\">line {0}</a>", number)
                         .str()
                   : "";
   }
-  std::string type(const json::Object &object) {
-    const json::Object *type = object.getObject("type");
-    return type ? escaped(textOf(*type, "text")) : "";
-  }
+  std::string type(const json::Object &object) { return escaped(typeOf(object)); }
   void table(const std::vector<std::string> &head,
              const std::vector<std::vector<std::string>> &rows);
   template <typename Each>
@@ -414,6 +405,13 @@ void Page::products() {
   if (!loops.empty()) {
     out += "<h2>Loops</h2>\n";
     table({"line", "turns", "loads fetched ahead", "why not"}, loops);
+  }
+  std::vector<std::string> schedule = scheduleLines(report);
+  if (!schedule.empty()) {
+    out += "<h2>Divided warps</h2>\n<pre>";
+    for (const std::string &one : schedule)
+      out += escaped(one) + "\n";
+    out += "</pre>\n";
   }
   std::vector<std::string> work = workLines(report);
   if (!work.empty()) {

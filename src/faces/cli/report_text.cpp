@@ -1,6 +1,8 @@
 #include "faces/cli/report.h"
 
+#include "faces/cli/json_fields.h"
 #include "faces/cli/lines.h"
+#include "faces/cli/schedule.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -42,21 +44,6 @@ std::string amountText(double amount, std::string_view unit) {
 
 namespace {
 
-std::string textOf(const json::Object &object, llvm::StringRef name) {
-  return object.getString(name).value_or("").str();
-}
-int64_t numberOf(const json::Object &object, llvm::StringRef name) {
-  return object.getInteger(name).value_or(0);
-}
-int64_t lineOf(const json::Object &object) {
-  const json::Object *place = object.getObject("place");
-  return place ? numberOf(*place, "line") : 0;
-}
-std::string typeOf(const json::Object &object) {
-  const json::Object *type = object.getObject("type");
-  return type ? textOf(*type, "text") : "";
-}
-
 class Writer {
 public:
   explicit Writer(const ReportView &view) : view(view), report(view.report) {}
@@ -66,6 +53,7 @@ public:
     blocks();
     products();
     loops();
+    schedule();
     conversions();
     gradients();
     work();
@@ -101,6 +89,7 @@ private:
   void blocks();
   void products();
   void loops();
+  void schedule();
   void conversions();
   void gradients();
   void work();
@@ -239,6 +228,15 @@ void Writer::loops() {
       out += ", loads not fetched ahead: " + textOf(loop, "why");
     out += "\n";
   });
+}
+
+void Writer::schedule() {
+  std::vector<std::string> lines = scheduleLines(report);
+  if (lines.empty())
+    return;
+  section("divided warps");
+  for (const std::string &line : lines)
+    out += line + "\n";
 }
 
 void Writer::conversions() {

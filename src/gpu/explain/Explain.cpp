@@ -540,6 +540,7 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
   report.sm = options.machine.generation;
   report.resources.sharedLimit = options.machine.maxSharedBytes;
   explainLayouts(kernel, report);
+  explainParts(kernel, report);
   Accesses accesses(kernel, options.machine, report);
   // Ops in loops first: prologues are copies of them.
   SmallVector<std::pair<int, Operation *>> ops;

@@ -43,7 +43,11 @@ std::optional<explain::Hint> adviceOnLoop(mlir::scf::ForOp loop, const LoopDecis
 
 void explainConversion(ngpu::ConvertLayoutOp convert, layout::Move move, explain::Report &report);
 
-/// The finished GPU IR: layouts, and accesses to global memory.
+/// Which warps of a divided kernel do what, and the channels between them. From the finished GPU
+/// IR.
+void explainParts(mlir::func::FuncOp kernel, explain::Report &report);
+
+/// The finished GPU IR: layouts, parts, and accesses to global memory.
 void explainKernel(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 } // namespace nereid::gpu
