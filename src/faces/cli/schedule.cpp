@@ -80,7 +80,8 @@ public:
     std::vector<Row> copies;
     int64_t slots = 1, products = 1;
     for (const json::Object *channel : channels) {
-      copies.emplace_back(warpsText(*parts[numberOf(*channel, "part")]) + " copies " + of(*channel));
+      copies.emplace_back(warpsText(*parts[numberOf(*channel, "part")]) + " copies " +
+                          of(*channel));
       slots = std::max(slots, numberOf(*channel, "slots"));
       products = std::max(products, numberOf(*channel, "products"));
     }
