@@ -195,6 +195,7 @@ def test_loop_bounds_beyond_32_bits(target):
 
 @pytest.mark.parametrize("a,rounds", [(-5, 1), (0, 1), (2**31 - 10, 1), (2**31 - 8, 0), (2**31 - 1, 0)])
 @pytest.mark.parametrize("step", [8, 9])
+@pytest.mark.overflows("the bound wraps where `a` is large")
 def test_a_loop_that_runs_once_at_most(step, a, rounds, target):
     """Numbers of 32 bits: where `a + 8` overflows, the bound is below `a`. The number after the last round, `a + step`, fits."""
     text = f"r, s = 3, a\nfor i in range(a, a + 8, {step}):\n    r = r * 10 + i - a\n    s = i - 1\ntl.store(out, r)\ntl.store(out + 1, s)\n"
