@@ -202,6 +202,7 @@ def test_umulhi(dtype, target):
     assert [v & mask for v in harness.exact(got).tolist()] == [(a & mask) * (b & mask) >> dtype.bits for a, b in zip(x.tolist(), y.tolist())]
 
 
+@pytest.mark.not_in_mode("debug", "there the claim, which is wrong here, is checked")
 def test_expect_zero_is_the_identity(target):
     x = torch.randn(64)
     assert torch.equal(store("tl.expect_zero(x0, i < 3)", torch.zeros(64), x), x)
