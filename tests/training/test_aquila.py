@@ -397,3 +397,30 @@ def test_a_machine_without_nereid(tmp_path, environment):
                           env={**environment, "PYTHONPATH": path}, timeout=TIMEOUT)
     assert done.returncode == 2
     assert done.stderr == "train.py: error: --recompute cheap needs nereid, which cannot be imported (No module named 'nereid'): install it, or use --recompute all\n"
+
+
+def test_counted_memory(monkeypatch):
+    """benchmarks/training_memory.py: what a forward pass keeps of each layer, counted by hand."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.syspath_prepend(str(EXAMPLE.parents[2] / "benchmarks"))
+    import model
+    import training_memory
+    monkeypatch.setitem(model.OPERATORS, "aten", model.Aten)
+    kept = {}
+    for layers in (2, 3):
+        size = model.Size(layers, 64, 4, 160, vocabulary=1000)
+        for operators, recompute in (("aten", None), ("fused", None), ("fused", "cheap")):
+            found = training_memory.count(model, size, operators, recompute, 2, 128)
+            kept[operators, recompute, layers] = found["kept of all"]
+            parameters = layers * (4 * 64**2 + 3 * 64 * 160 + 2 * 64) + 2 * 1000 * 64 + 64
+            assert (found["parameters"], found["optimizer"], found["gradients"]) == (4 * parameters, 8 * parameters, 4 * parameters)
+            assert found["most"] >= 12 * parameters + found["kept of all"]
+    tokens, weights, lse = 2 * 128, 2 * (4 * 64**2 + 3 * 64 * 160), 4 * 2 * 4 * 128
+    # In elements of the width by token: two sums, q, k, v, the result of attention, gate and up of 2.5.
+    fused = tokens * 64 * 2 * (2 + 4 + 2 * 2.5) + lse
+    by_layer = {key[:2]: kept[*key[:2], 3] - kept[*key[:2], 2] for key in kept}
+    assert by_layer["fused", "cheap"] == fused
+    assert by_layer["fused", None] == fused + weights
+    # Norms: normalised rows, the sums of rows in fp32, weights in bf16; silu(gate) and gated activations.
+    assert by_layer["aten", None] >= fused + weights + tokens * 64 * 2 * (2 + 2 * 2.5) + 2 * (4 * tokens + 2 * 64)
+    assert by_layer["aten", None] <= 1.02 * (fused + weights + tokens * 64 * 2 * (2 + 2 * 2.5) + 2 * (4 * tokens + 2 * 64))

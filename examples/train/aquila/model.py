@@ -98,6 +98,16 @@ class Fused:
     def add_norm(self, x, residual, weight):
         return self.fused.add_rms_norm(x, residual, weight, EPSILON)
 
+    def norm_layers(self, x, residual, weight, matrices):
+        """([normalised @ matrix.T for each matrix], x + residual) of the normalised sum, which is not kept for the backward step. residual: None counts as 0."""
+        if residual is None:
+            return self.fused.rms_norm_linear(x, weight, matrices, EPSILON), x
+        return self.fused.add_rms_norm_linear(x, residual, weight, matrices, EPSILON)
+
+    def gate_layer(self, gate, up, matrix):
+        """gate(gate, up) @ matrix.T; the gated activation is not kept."""
+        return self.fused.swiglu_linear(gate, up, matrix)
+
     def rotate(self, q, k, cos, sin):
         return self.fused.rope(q, k, cos, sin)
 
@@ -135,8 +145,11 @@ class Linear(nn.Linear):
         super().__init__(width, outputs, bias=False)
         self.again = again
 
+    def matrix(self, dtype):
+        return self.again(torch.Tensor.to, self.weight, dtype)
+
     def forward(self, x):
-        return F.linear(x, self.again(torch.Tensor.to, self.weight, x.dtype))
+        return F.linear(x, self.matrix(x.dtype))
 
 
 class Norm(nn.Module):
@@ -162,8 +175,12 @@ class Attention(nn.Module):
         self.head, self.operators = size.head, operators
 
     def forward(self, x, cos, sin):
+        return self.attend(*(layer(x) for layer in (self.q, self.k, self.v)), cos, sin)
+
+    def attend(self, q, k, v, cos, sin):
+        """What follows the first three layers, from their results."""
         # With tensor parallelism a process has some of the heads.
-        q, k, v = (layer(x).unflatten(-1, (-1, self.head)) for layer in (self.q, self.k, self.v))
+        q, k, v = (x.unflatten(-1, (-1, self.head)) for x in (q, k, v))
         q, k = self.operators.rotate(q, k, cos, sin)
         return self.out(self.operators.attend(q, k, v).flatten(-2))
 
@@ -192,7 +209,7 @@ class Block(nn.Module):
             self.again = fused.recompute()
         self.attention_norm, self.feed_forward_norm = (Norm(size.width, operators, self.again) for _ in range(2))
         self.attention, self.feed_forward = Attention(size, operators, self.again), FeedForward(size, operators, self.again)
-        self.recompute = recompute
+        self.operators, self.recompute = operators, recompute
 
     def forward(self, x, cos, sin):
         if self.recompute == "all" and torch.is_grad_enabled():
@@ -203,9 +220,15 @@ class Block(nn.Module):
         return self.compute(x, cos, sin)
 
     def compute(self, x, cos, sin):
-        attended = self.attention(self.attention_norm(x), cos, sin)
+        attention, feed_forward = self.attention, self.feed_forward
+        if hasattr(self.operators, "norm_layers") and not hasattr(attention.q.weight, "placements"):  # tensor parallelism needs the calls of the modules
+            matrices = [layer.matrix(x.dtype) for layer in (attention.q, attention.k, attention.v, feed_forward.gate, feed_forward.up, feed_forward.down)]
+            (q, k, v), _ = self.operators.norm_layers(x, None, self.attention_norm.weight, matrices[:3])
+            (gate, up), total = self.operators.norm_layers(attention.attend(q, k, v, cos, sin), x, self.feed_forward_norm.weight, matrices[3:5])
+            return total + self.operators.gate_layer(gate, up, matrices[5])
+        attended = attention(self.attention_norm(x), cos, sin)
         normalised, total = self.feed_forward_norm(attended, x)
-        return total + self.feed_forward(normalised)
+        return total + feed_forward(normalised)
 
 
 class Head(nn.Module):

@@ -151,27 +151,70 @@ def test_linear_in_chunks(target, monkeypatch):
         monkeypatch.undo()
 
 
-def test_linear_rows_of_chunks(monkeypatch):
+@pytest.mark.parametrize("needed", [(True, True, True), (True, False, False), (False, True, False)], ids=str)
+def test_linear_in_parts_of_classes(needed, target, monkeypatch):
+    """Parts of 256 of 700 classes: targets in each, ignored ones and such that are no class; smoothing counts all classes."""
+    for dtype in (torch.float32, torch.bfloat16):
+        x, weight, bias = random(40, 16, dtype=dtype, device=target), random(700, 16, dtype=dtype, device=target), random(700, dtype=dtype, device=target)
+        t = targets(40, 700, target)
+        t[:5] = torch.tensor([255, 256, 511, 512, 699])
+        _, lse, count = torch.ops.nereid.linear_cross_entropy(x, weight, t, bias, -100, 0.1, 1e-2, 5.0, "none")
+        arguments = (torch.linspace(-1, 1, 40, device=target), torch.linspace(0, 1, 40, device=target), x, weight, t, bias, lse, count, needed, -100, 0.1, 1e-2, 5.0, "none")
+        whole = fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
+        monkeypatch.setattr("nereid.ops.fused.losses._CHUNK_OF_CLASSES", 256 * 40 * x.element_size())
+        monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 1)
+        parts = losses.gradient_parts(40, 700, needed, x.element_size())
+        assert parts == ((40, 256) if needed[1] else (40, 700))
+        compare(list(fused.FUSED["linear_cross_entropy_backward"].run(*arguments)), list(whole), units=8)
+        outside = t.clone()
+        outside[7] = 700
+        of_x = fused.FUSED["linear_cross_entropy_backward"].run(*arguments[:4], outside, *arguments[5:])[0]
+        assert not needed[0] or of_x.isnan().any(1).tolist() == [row == 7 for row in range(40)]
+        monkeypatch.undo()
+
+
+def test_linear_parts(monkeypatch):
+    both = (True, True, False)
     monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 1000 * 64)
-    assert [losses._rows_of_chunk(rows, 64) for rows in (1, 300, 896, 897, 1024, 1800, 8192)] == [1, 300, 896, 512, 512, 640, 896]
-    assert losses._rows_of_chunk(300, 10**6) == 128
+    assert [losses.gradient_parts(rows, 16, both, 4)[0] for rows in (16, 300, 896, 1000, 1024, 1800, 8192)] == [16, 300, 896, 512, 512, 640, 896]
+    assert losses.gradient_parts(300, 250, (True, False, False), 10**6) == (128, 250)
+    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK_OF_CLASSES", 1000 * 64 * 4)
+    assert [losses.gradient_parts(64, classes, both, 4)[1] for classes in (64, 1000, 1001, 1024, 8192)] == [64, 512, 512, 512, 768]
+    assert losses.gradient_parts(300, 10**6, both, 10**6) == (300, 256)
+    assert losses.gradient_parts(8192, 100008, both, 2) == (8192, 256)
+
+
+def test_linear_memory_of_parts_of_classes(monkeypatch, tmp_path):
+    """Beside the results the backward step has a part of the logits' gradients and the gradient of x in fp32."""
+    rows, width, classes = 256, 64, 2048
+    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK_OF_CLASSES", 512 * rows * 2)
+    changes, of_x, of_weight = changes_of_memory(rows, width, classes, tmp_path)
+    assert sum(changes) == of_x + of_weight
+    assert max(itertools.accumulate(changes)) == of_x + of_weight + 512 * rows * 2 + 2 * of_x
 
 
 def test_linear_memory_of_chunks(monkeypatch, tmp_path):
     """The backward step never has the gradient of the weight in both types beside a chunk of the logits' gradients."""
-    rows, width, classes = 512, 64, 2048
+    rows, width, classes = 4096, 64, 2048
+    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 256 * classes * 2)
+    changes, of_x, of_weight = changes_of_memory(rows, width, classes, tmp_path)
+    chunk, summed = 256 * classes * 2, 2 * of_weight
+    assert sum(changes) == of_x + of_weight
+    assert chunk + summed + of_x <= max(itertools.accumulate(changes)) < chunk + summed + of_x + of_weight // 2
+
+
+def changes_of_memory(rows, width, classes, tmp_path):
+    """(what each allocation adds in the backward step of bf16 tensors, bytes of x and of the weight)."""
     x, weight, t = random(rows, width, dtype=torch.bfloat16, device="cpu"), random(classes, width, dtype=torch.bfloat16, device="cpu"), targets(rows, classes, "cpu")
     loss, lse, count = torch.ops.nereid.linear_cross_entropy(x, weight, t)
     arguments = (torch.ones(()), None, x, weight, t, None, lse, count, [True, True, False], -100, 0.0, 0.0, 0.0, "mean")
-    monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 256 * classes * 2)
     fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         results = fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
     profile.export_chrome_trace(str(tmp_path / "trace.json"))
     changes = [event["args"]["Bytes"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if event.get("name") == "[memory]"]
-    chunk, summed, of_x, of_weight = 256 * classes * 2, 4 * weight.numel(), x.nbytes, weight.nbytes
-    assert sum(changes) == of_x + of_weight and len(results) == 3
-    assert chunk + summed + of_x <= max(itertools.accumulate(changes)) < chunk + summed + of_x + of_weight // 2
+    assert len(results) == 3
+    return changes, x.nbytes, weight.nbytes
 
 
 def test_linear_needs_some_gradients(target):

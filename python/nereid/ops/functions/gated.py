@@ -17,6 +17,12 @@ def swiglu_gradient(grad, gate, up, NARROW: tl.constexpr = False):
 
 
 @nereid.jit
+def swiglu_gradient_and_value(grad, gate, up, NARROW: tl.constexpr = False):
+    silu = activation.silu(gate, NARROW)
+    return activation.silu_backward(grad * up, gate, NARROW), grad * silu, silu * up
+
+
+@nereid.jit
 def geglu(gate, up):
     return activation.gelu(gate) * up
 

@@ -16,6 +16,7 @@ from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
 from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized, swiglu_quantized)
 from .optimizers import AdamW, adamw_, clip_gradients_, gradient_norm
 from .paged_attention import latent_attention_decode, paged_attention
+from .projections import add_rms_norm_linear, rms_norm_linear, swiglu_linear
 from .quantized import grouped_scaled_mm, scaled_mm
 from .recomputed import recompute
 from .rotary import cache_write, qk_norm_rope_cache, rope
@@ -23,5 +24,5 @@ from .sampling import dropout_add, sample
 from .weights import dequantize_int4, linear_int4, linear_int8, quantize_int4
 
 __all__ = [
-    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "attention", "cache_write", "clip_gradients_", "cross_entropy", "dequantize_int4", "dropout_add", "geglu", "gradient_norm", "grouped_mm", "grouped_scaled_mm", "latent_attention_decode", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_int4", "linear_int8", "linear_swiglu", "lora_linear", "modules", "moe_align", "moe_combine", "moe_swiglu", "paged_attention", "qk_norm_rope_cache", "quantize", "quantize_int4", "recompute", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "sample", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized", "topk_softmax"
+    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_linear", "add_rms_norm_quantized", "attention", "cache_write", "clip_gradients_", "cross_entropy", "dequantize_int4", "dropout_add", "geglu", "gradient_norm", "grouped_mm", "grouped_scaled_mm", "latent_attention_decode", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_int4", "linear_int8", "linear_swiglu", "lora_linear", "modules", "moe_align", "moe_combine", "moe_swiglu", "paged_attention", "qk_norm_rope_cache", "quantize", "quantize_int4", "recompute", "register_sharding", "rms_norm", "rms_norm_linear", "rms_norm_quantized", "rope", "sample", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_linear", "swiglu_quantized", "topk_softmax"
 ]

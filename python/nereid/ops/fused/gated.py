@@ -8,6 +8,7 @@ from . import _arguments, _sharding
 from ._declare import operator
 
 SWIGLU, SWIGLU_GRADIENT = Rule(function=functions.swiglu, dtypes=FLOATS), Rule(function=functions.swiglu_gradient, dtypes=FLOATS, results=2)
+SWIGLU_AGAIN = Rule(function=functions.swiglu_gradient_and_value, dtypes=FLOATS, results=3)
 GEGLU = {"none": Rule(function=functions.geglu, dtypes=FLOATS), "tanh": Rule(function=functions.geglu_tanh, dtypes=FLOATS)}
 GEGLU_GRADIENT = {"none": Rule(function=functions.geglu_gradient, dtypes=FLOATS, results=2),
                   "tanh": Rule(function=functions.geglu_tanh_gradient, dtypes=FLOATS, results=2)}
@@ -48,6 +49,18 @@ def swiglu_backward(grad, gate, up):
     """The gradients of `gate` and `up`."""
     _check(gate, up)
     return _mapped(SWIGLU_GRADIENT, grad, gate, up)
+
+
+def _fake_again(grad, gate, up):
+    _check(gate, up)
+    return tuple(gate.new_empty(gate.shape) for _ in range(3))
+
+
+@operator("swiglu_again_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor, Tensor)", fake=_fake_again, sharding=_sharding.elementwise(True, True, True, results=3))
+def swiglu_again_backward(grad, gate, up):
+    """The gradients of `gate` and `up`, and swiglu(gate, up), which costs no further reading."""
+    _check(gate, up)
+    return _mapped(SWIGLU_AGAIN, grad, gate, up)
 
 
 @operator("swiglu(Tensor gate, Tensor up) -> Tensor", fake=_fake, backward=lambda ctx, grad: swiglu_backward(grad, *ctx.saved_tensors), save=_save,

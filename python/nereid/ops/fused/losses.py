@@ -12,9 +12,9 @@ from . import _arguments, _sharding
 from ._declare import operator
 
 _REDUCTIONS = ("mean", "sum", "none")
-_SIZES = {name: "i32" for name in ("columns", "tiles_of_part", "rows", "part_count", "m_size", "n_size", "k_size")}
-#: The most bytes of gradients of logits that the backward step of `linear_cross_entropy` holds.
-_CHUNK = 1 << 30
+_SIZES = {name: "i32" for name in ("columns", "tiles_of_part", "rows", "part_count", "m_size", "n_size", "k_size", "first_class", "classes")}
+#: The most bytes of gradients of logits that the backward step of `linear_cross_entropy` holds: of parts of rows, and of parts of classes, whose sum is in a smaller tensor.
+_CHUNK, _CHUNK_OF_CLASSES = 1 << 30, 1 << 28
 
 
 def _check(logits, target, label_smoothing, softcap, reduction):
@@ -281,10 +281,20 @@ def _linear_gradients(x, weight, bias, needed):
     return tuple(found)
 
 
-def _rows_of_chunk(rows, size):
-    """Of how many rows, a multiple of 128 or all of them, gradients of the logits are computed at once; size: bytes of a row."""
-    most = max(128, _CHUNK // size // 128 * 128)
-    return min(rows, cdiv(cdiv(rows, cdiv(rows, most)), 128) * 128)
+def _part(count, size, unit, limit):
+    """Of how many rows or classes, a multiple of `unit` or all of them, gradients of the logits are computed at once; size: bytes of one, limit: of all."""
+    most = max(unit, limit // max(1, size) // unit * unit)
+    return min(count, cdiv(cdiv(count, cdiv(count, most)), unit) * unit)
+
+
+def gradient_parts(rows, classes, needed, element_size):
+    """(rows, classes) of the parts of the logits whose gradients the backward step of `linear_cross_entropy` holds at once: some classes of all rows, or some rows of all classes.
+
+    Parts of classes give whole rows of the weight's gradient and terms of x's, which are added up in memory; parts of rows the other way round. The smaller sum is chosen.
+    """
+    if needed[1] and (rows <= classes or not needed[0]):
+        return rows, _part(classes, rows * element_size, 256, _CHUNK_OF_CLASSES)
+    return _part(rows, cdiv(classes, 16) * 16 * element_size, 128, _CHUNK), classes
 
 
 def _fake_linear_gradient(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
@@ -317,8 +327,8 @@ def _backward_linear(ctx, grad, grad_lse, _):
 def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
     """The gradients of x, weight and bias; `needed` says of each whether it is wanted, and the others are empty.
 
-    Gradients of the logits are computed for chunks of rows, equal but for the last, that take at most 1 GiB. With several chunks the gradient of the weight is added up in fp32, and rounded when the
-    memory of the chunks is free again.
+    Gradients of the logits are computed for parts that take at most 256 MiB (some classes) or 1 GiB (some rows; `gradient_parts`). What several parts contribute to, the gradient of x or that of the weight, is added up in fp32, and
+    rounded when the memory of the parts is free again.
     """
     rows, width = x.shape
     classes, device = weight.shape[0], x.device
@@ -328,37 +338,41 @@ def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, 
             tensor.zero_()
         return results
     acc = _compute(x.dtype)
-    stride = cdiv(classes, 16) * 16
-    chunk = _rows_of_chunk(rows, stride * x.element_size())
-    rounded = needed[1] and chunk < rows and acc != x.dtype
-    of_x, of_weight, of_bias = _linear_gradients(x, weight, bias, (needed[0], needed[1] and not rounded, needed[2]))
-    summed = torch.empty(weight.shape, dtype=acc, device=device) if rounded else of_weight
-    workspace = torch.empty((chunk, stride), dtype=x.dtype, device=device)
-    cut = _product_tiles(x, chunk)
-    sums = torch.empty((sum(cdiv(min(chunk, rows - first), cut[0]) for first in range(0, rows, chunk)), classes), dtype=acc, device=device) if needed[2] else None
-    for first in range(0, rows, chunk):
-        count_of_rows = min(chunk, rows - first)
-        x_chunk, target_chunk, lse_chunk = (tensor.narrow(0, first, count_of_rows) for tensor in (x, target, lse))
-        arguments, constants = _product(x_chunk, weight, bias, cut)
+    some_rows, some_classes = gradient_parts(rows, classes, needed, x.element_size())
+    x_rounded, weight_rounded = needed[0] and some_classes < classes and acc != x.dtype, needed[1] and some_rows < rows and acc != x.dtype
+    of_x, of_weight, of_bias = _linear_gradients(x, weight, bias, (needed[0], needed[1] and not weight_rounded, needed[2]))
+    x_sum = torch.empty(x.shape, dtype=acc, device=device) if x_rounded else of_x
+    weight_sum = torch.empty(weight.shape, dtype=acc, device=device) if weight_rounded else of_weight
+    stride = cdiv(some_classes, 16) * 16
+    workspace = torch.empty((some_rows, stride), dtype=x.dtype, device=device)
+    cut = _product_tiles(x, some_rows)
+    sums = torch.empty((sum(cdiv(min(some_rows, rows - first), cut[0]) for first in range(0, rows, some_rows)), classes), dtype=acc, device=device) if needed[2] else None
+    of_call = {"count": count if reduction == "mean" else None, "out": workspace, "out_stride": stride, "classes": classes, "target_stride": target.stride(0),
+               "grad_stride": grad.stride(0) if reduction == "none" else 0, "grad_lse_stride": 0 if grad_lse is None else grad_lse.stride(0),
+               **_numbers(classes, ignore_index, label_smoothing, z_loss, softcap)}  # yapf: disable
+    kinds = {**_kinds(x.dtype, label_smoothing, z_loss), "CAP": softcap != 0, "REDUCTION": reduction}
+    for row, column in ((row, column) for row in range(0, rows, some_rows) for column in range(0, classes, some_classes)):
+        m, n = min(some_rows, rows - row), min(some_classes, classes - column)
+        x_part, target_part, lse_part = (tensor.narrow(0, row, m) for tensor in (x, target, lse))
+        weight_part, bias_part = weight.narrow(0, column, n), None if bias is None else bias.narrow(0, column, n)
+        arguments, constants = _product(x_part, weight_part, bias_part, cut)
         own = {
-            "out": workspace, "column_sums": None if sums is None else sums.narrow(0, first // cut[0], cdiv(count_of_rows, cut[0])), "grad": grad.narrow(0, first, count_of_rows) if reduction == "none" else grad,
-            "grad_lse": None if grad_lse is None else grad_lse.narrow(0, first, count_of_rows), "lse": lse_chunk, "count": count if reduction == "mean" else None, "target": target_chunk,
-            "out_stride": stride, "grad_stride": grad.stride(0) if reduction == "none" else 0, "grad_lse_stride": 0 if grad_lse is None else grad_lse.stride(0),
-            "target_stride": target.stride(0), **_numbers(classes, ignore_index, label_smoothing, z_loss, softcap)
+            "column_sums": None if sums is None else sums.narrow(0, row // cut[0], cdiv(m, cut[0])), "grad": grad.narrow(0, row, m) if reduction == "none" else grad,
+            "grad_lse": None if grad_lse is None else grad_lse.narrow(0, row, m), "lse": lse_part, "target": target_part, "first_class": column
         }
-        launch(kernels.gradient_of_tiles, cdiv(count_of_rows, cut[0]) * cdiv(classes, cut[1]), device, arguments | own,
-               {**_kinds(x.dtype, label_smoothing, z_loss), "CAP": softcap != 0, "REDUCTION": reduction, **constants}, _SIZES, num_warps=cut[3], num_stages=cut[4])
+        launch(kernels.gradient_of_tiles, cdiv(m, cut[0]) * cdiv(n, cut[1]), device, arguments | of_call | own, {**kinds, **constants}, _SIZES, num_warps=cut[3], num_stages=cut[4])
         if needed[0] and width:
-            out = of_x.narrow(0, first, count_of_rows)
-            multiply(out, workspace, weight, None, (1, count_of_rows, width, classes),
-                     ((0, *out.stride()), (0, 0, stride, 1), (0, 0, *weight.stride()), (0, 0, 0)))
+            out = x_sum.narrow(0, row, m)
+            multiply(out, workspace, weight_part, out if column else None, (1, m, width, n), ((0, *out.stride()), (0, 0, stride, 1), (0, 0, *weight_part.stride()), (0, *out.stride())))
         if needed[1] and width:
-            multiply(summed, workspace, x_chunk, summed if first else None, (1, classes, width, count_of_rows),
-                     ((0, *summed.stride()), (0, 0, 1, stride), (0, 0, *x_chunk.stride()), (0, *summed.stride())))
-    del workspace, own
-    if rounded:
+            out = weight_sum.narrow(0, column, n)
+            multiply(out, workspace, x_part, out if row else None, (1, n, width, m), ((0, *out.stride()), (0, 0, 1, stride), (0, 0, *x_part.stride()), (0, *out.stride())))
+    del workspace, of_call
+    if x_rounded:
+        run(COPY, [x_sum], [], [of_x])
+    if weight_rounded:
         of_weight = torch.empty(weight.shape, dtype=x.dtype, device=device)
-        run(COPY, [summed], [], [of_weight])
+        run(COPY, [weight_sum], [], [of_weight])
     if sums is not None:
         block = 128 if device.type == "cuda" else 1024
         launch(kernels.add_rows, cdiv(classes, block), device, {"out": of_bias, "parts": sums, "rows": sums.shape[0], "columns": classes},
@@ -397,8 +411,8 @@ def linear_cross_entropy(x, weight, target, bias=None, ignore_index=-100, label_
     x: (rows, width), weight: (classes, width), bias: (classes,) or None: of one float dtype, any strides. The other arguments, the results and targets that are no class:
     as for `cross_entropy`. Logits are sums in fp32 (fp64 for fp64) that are not rounded to the dtype of x. Tiles all of whose targets are ignored are not computed.
 
-    Memory: 8 bytes by row and 256 classes; the backward step takes up to 1 GiB for gradients of logits, and 4 bytes by element of the weight if rows * classes
-    are more than that. Gradients: of x, weight and bias, through loss and log-sum-exp. Gradients of logits are rounded to the dtype of x.
+    Memory: 8 bytes by row and 256 classes; the backward step takes up to 256 MiB for gradients of logits (1 GiB with more rows than classes), and 4 bytes by element of x (of the weight) if all of them
+    take more than that. Gradients: of x, weight and bias, through loss and log-sum-exp. Gradients of logits are rounded to the dtype of x.
 
     Raises TypeError for other or mixed dtypes; ValueError for shapes or devices that do not fit, and for numbers or reductions that are not defined.
     """

@@ -4,6 +4,7 @@ Selective recomputation: of what autograd saves in a forward pass, normalised ro
 that are saved as well, and take a large share of the memory. Activation checkpointing (`torch.utils.checkpoint`) would repeat the matrix products of a block, too.
 """
 
+import contextlib
 import threading
 
 import torch
@@ -22,7 +23,8 @@ class _Value:
         self.form = tensor.dtype, tensor.shape, tensor.stride()
         self.offset, self.version = tensor.storage_offset(), tensor._version
         device = tensor.device.type
-        self.casts = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), torch.is_autocast_cache_enabled()
+        # PyTorch has no autocast for meta tensors.
+        self.casts = None if device == "meta" else (device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), torch.is_autocast_cache_enabled())
         self.saved = self.asked = 0
         self.value = None
         self.lock = threading.Lock()
@@ -36,12 +38,17 @@ class _Value:
             self.value = value if self.asked % self.saved else None
             return value
 
+    def _autocast(self):
+        if self.casts is None:
+            return contextlib.nullcontext()
+        device, dtype, enabled, cache = self.casts
+        return torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=cache)
+
     def _compute(self):
         for x, version in zip(self.arguments, self.versions):
             if version is not None and x._version != version:
                 raise RuntimeError(f"recompute: an argument of {_name(self.function)} was changed in place after the forward pass; the tensor made from it cannot be computed again")
-        device, dtype, enabled, cache = self.casts
-        with torch.no_grad(), torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=cache):
+        with torch.no_grad(), self._autocast():
             value = self.function(*self.arguments)
         if (value.dtype, value.shape, value.stride()) != self.form:
             raise RuntimeError(f"recompute: {_name(self.function)} gave {value.dtype} of {tuple(value.shape)} with strides {value.stride()} in the backward pass, and "
@@ -94,10 +101,10 @@ class recompute:
     def known(self, tensor, function, *arguments):
         if self._hooks is None or type(tensor) is not torch.Tensor:
             return tensor
-        place = tensor.untyped_storage().data_ptr()
+        place = tensor.untyped_storage()._cdata
         tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
         plain = all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in tensors)
-        if plain and tensor.numel() and not any(x.untyped_storage().data_ptr() == place for x in tensors):
+        if plain and tensor.numel() and not any(x.untyped_storage()._cdata == place for x in tensors):
             # The tensor is kept here, so that no other one can get its memory while the context lasts.
             self._values[place] = tensor, _Value(tensor, function, arguments)
         return tensor
@@ -105,7 +112,7 @@ class recompute:
     def _pack(self, tensor):
         if type(tensor) is not torch.Tensor:
             return tensor
-        known = self._values.get(tensor.untyped_storage().data_ptr())
+        known = self._values.get(tensor.untyped_storage()._cdata)
         if known is None:
             return tensor
         value = known[1]

@@ -318,13 +318,14 @@ def entropy_of_tiles(parts, chosen, x, weight, bias, target, target_stride, m_si
 
 @nereid.jit
 def gradient_of_tiles(out, column_sums, grad, grad_lse, lse, count, x, weight, bias, target, out_stride, grad_stride, grad_lse_stride, target_stride, m_size, n_size,
-                      k_size, x_strides, w_strides, bias_stride, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
+                      k_size, first_class, classes, x_strides, w_strides, bias_stride, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
                       REDUCTION: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr, ALIGNED: tl.constexpr,
                       MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
                       WIDE: tl.constexpr):
     """The gradients of tiles of logits, which are computed again. Grid: the tiles.
 
-    out          (rows, classes), its rows out_stride apart, a multiple of 16
+    out          (rows, n_size), its rows out_stride apart, a multiple of 16
+    weight, bias those of the n_size classes from first_class on, of `classes` in all
     column_sums  the sums of each tile's rows: (tile of rows, classes), contiguous, or None
     Other arguments: see `factors_of` and `product_tile`.
     """
@@ -337,13 +338,13 @@ def gradient_of_tiles(out, column_sums, grad, grad_lse, lse, count, x, weight, b
     logits = product_tile(x, weight, bias, row, column, m_size, n_size, k_size, counting * tl.cdiv(k_size, BK), x_strides, w_strides, bias_stride, COMPUTE, PRECISION,
                           X_UNIT, W_UNIT, ALIGNED, MULTIPLE, EVEN, IN_ORDER, BM, BN, BK, WIDE)
     sums = tl.load(lse + rows, mask=here, other=0)
-    a, b, c = factors_of(grad, grad_lse, sums, count, wanted, rows.to(tl.int64), grad_stride, grad_lse_stride, n_size, ignore_index, smoothing, share, z_loss, here, SMOOTH, Z,
+    a, b, c = factors_of(grad, grad_lse, sums, count, wanted, rows.to(tl.int64), grad_stride, grad_lse_stride, classes, ignore_index, smoothing, share, z_loss, here, SMOOTH, Z,
                          REDUCTION, COMPUTE)
     columns = column + tl.arange(0, BN)
-    value = gradient_of(logits, columns[None, :], sums[:, None], wanted[:, None], a[:, None], b[:, None], c[:, None], softcap.to(COMPUTE), SMOOTH, CAP)
+    value = gradient_of(logits, (first_class + columns)[None, :], sums[:, None], wanted[:, None], a[:, None], b[:, None], c[:, None], softcap.to(COMPUTE), SMOOTH, CAP)
     value = tl.where((wanted == ignore_index)[:, None], 0.0, value)
     if column_sums is not None:
-        tl.store(column_sums + tile_m.to(tl.int64) * n_size + columns, tl.sum(value, 0), mask=columns < n_size)
+        tl.store(column_sums + tile_m.to(tl.int64) * classes + first_class + columns, tl.sum(value, 0), mask=columns < n_size)
     place = out + (row.to(tl.int64) * tl.multiple_of(out_stride, 16) + column) + tl.arange(0, BM)[:, None].to(tl.int64) * tl.multiple_of(out_stride, 16) \
         + tl.arange(0, BN)[None, :]
     value = value.to(out.dtype.element_ty)
