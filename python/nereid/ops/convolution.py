@@ -656,8 +656,8 @@ def _weigh_reordered(out, y, x, window, channels, inner):
         if not _planes_wanted(x, channels, inner, window):
             return False
         weigh(out, _by_planes(y), _by_planes(x), window)
-    elif taps > 1 and inner >= 16 and out.stride(1) != 1 and (x.stride(1) == 1 or _channels_wanted(x, inner, window.stride[-1])):
-        # Few pixels for each weight: rows of neighbours are stored, not single elements.
+    elif x.element_size() == 2 and taps > 1 and inner >= 16 and out.stride(1) != 1 and (x.stride(1) == 1 or _channels_wanted(x, inner, window.stride[-1])):
+        # Few pixels for each weight: rows of neighbours are rounded and stored, not single elements (fp32 loses by it).
         made = _by_channels(out, False)
         weigh(made, y, x, window)
         move(out, made)
