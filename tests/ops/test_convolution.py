@@ -341,3 +341,12 @@ def test_joined_groups(function, x, w, options, dtype, target, monkeypatch):
         bias = random(dtype, w.shape[1] * options["groups"] if function is F.conv_transpose2d else w.shape[0], device=target)
         check(function, x.contiguous(memory_format=layout), w.contiguous(memory_format=layout), bias, router=False, **options)
     assert used == {"correlate", "correlate_weights"}
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("dtype,x,w,options", [(torch.bfloat16, (1, 16, 3, 3), (16, 16, 2, 2), {"stride": 5}),
+                                               (torch.float32, (2, 32, 4, 5), (32, 16, 3, 2), {"stride": (2, 3), "dilation": (2, 2), "groups": 2})], ids=["no taps", "groups and dilation"])
+def test_phases_apart(dtype, x, w, options, layout):
+    """Phases as convolutions of their own on CPUs; those that no tap meets have the bias alone."""
+    bias = random(dtype, w[1] * options.get("groups", 1))
+    check(F.conv_transpose2d, random(dtype, *x).contiguous(memory_format=layout), random(dtype, *w).contiguous(memory_format=layout), bias, **options)

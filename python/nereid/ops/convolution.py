@@ -6,7 +6,9 @@ Which kernel runs and which tiles it gets follows from device, dtype, sizes and 
 
 import dataclasses
 import functools
+import itertools
 import math
+import operator
 
 import torch
 
@@ -90,6 +92,19 @@ def _by_channels(tensor, copies=True):
     return copy
 
 
+def _by_planes(tensor, copies=True):
+    """A contiguous copy of (n, channel, ...); without `copies` nothing is in it yet."""
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    if copies:
+        move(copy, tensor)
+    return copy
+
+
+def _planes_wanted(x, channels, inner, window):
+    """Whether groups with a few channels are computed from contiguous copies: the few channels that each sum has are no vectors on CPUs, rows of pixels are."""
+    return x.device.type == "cpu" and channels * inner > 1 and x.stride(1) == 1 and x.shape[1] > 1 and x.shape[-1] >= 16 and window.motion() is not None
+
+
 def _channels_wanted(x, inner, stride):
     """Whether tiles are to be read along channels, from a copy if need be: matrix units of GPUs take 16 bytes at once, and on CPUs short rows and those of which only
     every second place is read (stride) are no vectors."""
@@ -127,6 +142,9 @@ def convolve(out, x, w, bias, window):
         _as_product(out, x, w.transpose(0, 1) if window.transposed else w, bias)
         return
     w = _split(w, window)
+    if _has_phases_apart(x, channels, inner, window):
+        _convolve_phases(out, x, w, bias, window)
+        return
     joined = _joined(x, groups, channels, inner)
     if joined > 1:
         copy = torch.empty((groups // joined, joined * channels, joined * inner, *window.taps), dtype=w.dtype, device=w.device)
@@ -135,7 +153,12 @@ def convolve(out, x, w, bias, window):
         w, window = copy, dataclasses.replace(window, groups=groups // joined)
         groups, channels, inner = groups // joined, joined * channels, joined * inner
     if is_direct(groups, channels, inner):
-        _direct(out, x, w, bias, window)
+        if _planes_wanted(x, channels, inner, window):
+            made = _by_planes(out, False)
+            _direct(made, _by_planes(x), w, bias, window)
+            move(out, made)
+        else:
+            _direct(out, x, w, bias, window)
         return
     if _is_unfolded(x, channels, inner, window):
         _convolve_unfolded(out, x, w, bias, window)
@@ -185,6 +208,39 @@ def convolve(out, x, w, bias, window):
 def _is_unfolded(x, channels, inner, window):
     """Whether a convolution reads a copy with margins: on CPUs, where masks of single rows take longer than the copy."""
     return x.device.type == "cpu" and min(channels, inner) >= 16 and window.motion() is not None
+
+
+def _has_phases_apart(x, channels, inner, window):
+    """Whether each phase of a strided gradient is a convolution of its own: on CPUs, where `_is_unfolded` holds for it, unless there are many."""
+    return x.device.type == "cpu" and min(channels, inner) >= 16 and window.motion() is None and product(window.stride) <= 16
+
+
+def _convolve_phases(out, x, w, bias, window):
+    """`convolve` where `_has_phases_apart`, a convolution for each phase. w: (g, k, c, ...) as `_split` gives it."""
+    if out.stride(1) != 1:
+        made = _by_channels(out, False)
+        _convolve_phases(made, x, w, bias, window)
+        move(out, made)
+        return
+    if x.stride(1) != 1:
+        x = _by_channels(x)
+    stride, padding, dilation, common, steps, inverses = window.phases()
+    for place in itertools.product(*map(range, stride)):
+        part = out[(slice(None), slice(None), *[slice(first, None, step) for first, step in zip(place, stride)])]
+        if not part.numel():
+            continue
+        padded = tuple(map(operator.add, place, padding))
+        first = tuple([number // divisor * inverse % step for number, divisor, inverse, step in zip(padded, common, inverses, steps)])
+        if any(number % divisor or tap >= taps for number, divisor, tap, taps in zip(padded, common, first, window.taps)):
+            if bias is None:
+                clear(part)
+            else:
+                move(part, bias[(None, slice(None), *[None] * len(stride))].expand(part.shape))
+            continue
+        its = w[(slice(None), slice(None), slice(None), *[slice(tap, None, step) for tap, step in zip(first, steps)])]
+        # As a gradient of stride 1, whose places are those of the phase.
+        start = tuple([(number - tap * along) // by for number, tap, along, by in zip(padded, first, dilation, stride)])
+        _convolve_unfolded(part, x, its, bias, Window(tuple(its.shape[3:]), (1, ) * len(stride), start, tuple(map(operator.floordiv, dilation, common)), window.groups, True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -526,6 +582,8 @@ def weigh(out, y, x, window):
     if window.is_plain and groups == 1:
         _weigh_as_product(out, y, x)
         return
+    if x.device.type == "cpu" and _weigh_reordered(out, y, x, window, channels, inner):
+        return
     joined = _joined(x, groups, channels, inner)
     if joined > 1:
         wide = torch.empty((groups // joined, joined * channels, joined * inner, *window.taps), dtype=out.dtype, device=out.device)
@@ -537,7 +595,7 @@ def weigh(out, y, x, window):
     straight = is_direct(groups, channels, inner)
     if not straight and _channels_wanted(x, inner, window.stride[-1]):
         x = _by_channels(x)
-    if not straight and _channels_wanted(y, channels, 1) and (device.type == "cuda" or _unit(x) == "c"):
+    if not straight and (_channels_wanted(y, channels, 1) if device.type == "cuda" else _unit(x) == "c" and y.stride(1) != 1 and channels >= 16):
         y = _by_channels(y)
     x_unit, y_unit = _unit(x), _unit(y)
     rows = x_unit != "c" and counts[-1] >= (16 if device.type == "cpu" else 64)
@@ -587,6 +645,25 @@ def weigh(out, y, x, window):
     launch(kernel, (*grid, parts), device, arguments | {"out": target, "part_stride": part_stride, "steps_of_part": each}, constants, _integers(wide), divisible, **options)
     if parts > 1:
         _add_up(out, target, None, parts, acc)
+
+
+def _weigh_reordered(out, y, x, window, channels, inner):
+    """`weigh` on CPUs by way of a simpler gradient, or of one that lies otherwise in memory; False where there is none. channels, inner: in a group."""
+    taps = product(window.taps)
+    if taps == 1 and window.groups == 1 and not any(window.padding):  # only the places that are read
+        _weigh_as_product(out, y, x[(slice(None), slice(None), *[slice(None, None, step) for step in window.stride])])
+    elif is_direct(window.groups, channels, inner):
+        if not _planes_wanted(x, channels, inner, window):
+            return False
+        weigh(out, _by_planes(y), _by_planes(x), window)
+    elif x.element_size() == 2 and taps > 1 and inner >= 16 and out.stride(1) != 1 and (x.stride(1) == 1 or _channels_wanted(x, inner, window.stride[-1])):
+        # Few pixels for each weight: rows of neighbours are rounded and stored, not single elements (fp32 loses by it).
+        made = _by_channels(out, False)
+        weigh(made, y, x, window)
+        move(out, made)
+    else:
+        return False
+    return True
 
 
 def _weight_tiles(device, dtype, batches, m, n, pixels, row, precision):

@@ -131,9 +131,17 @@ declare(Reducing(name="amax", arguments=("self", "dim", "keepdim"), plan=_extrem
 declare(Reducing(name="amin", arguments=("self", "dim", "keepdim"), plan=_extremum(MINIMUM, (None, ))))
 declare(Reducing(name="argmax", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(LARGEST, finish=functions.second), (torch.int64, ), bools=False)))
 declare(Reducing(name="argmin", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(SMALLEST, finish=functions.second), (torch.int64, ), bools=False)))
-BOUNDS = _extremum(Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", "compute")), (None, None))
-declare(Reducing(name="aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))
-declare(Reducing(name="_aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))  # what quantisation calls
+BOUNDS = Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", "compute"))
+#: On CPUs two reductions of a tile are vectors, one of pairs is not.
+BOUNDS_OF_TILES = dataclasses.replace(BOUNDS, map=functions.itself, tile=functions.bounds)
+
+
+def _bounds(values, outs):
+    return _extremum(BOUNDS_OF_TILES if values["self"].device.type == "cpu" else BOUNDS, (None, None))(values, outs)
+
+
+declare(Reducing(name="aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=_bounds))
+declare(Reducing(name="_aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=_bounds))  # what quantisation calls
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -283,6 +283,14 @@ def minimum_and_place(values, mask, index, scalars, AXIS: tl.constexpr):
 
 
 @nereid.jit
+def bounds(values, mask, count, scalars, AXIS: tl.constexpr):
+    """States of `minimum_and_maximum`."""
+    x = values[0]
+    least = tl.reduce(tl.where(mask, x, highest(x.dtype)), AXIS, minimum)
+    return least, tl.reduce(tl.where(mask, x, lowest(x.dtype)), AXIS, maximum)
+
+
+@nereid.jit
 def moments(values, mask, count, scalars, AXIS: tl.constexpr):
     x = tl.where(mask, values[0], 0)
     n = count.to(x.dtype)
