@@ -152,8 +152,7 @@ std::string MemoryOrder::accessGlobalAsync(unsigned thread, uint64_t at, unsigne
   for (uint64_t i = at; i < at + bytes; ++i)
     if (auto found = global.find(i); found != global.end())
       if (!has(known[thread].fencedGlobal, found->second))
-        return std::string(sees(thread, found->second) ? "a proxy fence is missing"
-                                                       : "no order") +
+        return std::string(sees(thread, found->second) ? "a proxy fence is missing" : "no order") +
                ": the copy engine accesses global memory that thread " +
                std::to_string(found->second.agent) + " wrote";
   return "";

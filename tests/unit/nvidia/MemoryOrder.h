@@ -79,7 +79,7 @@ private:
   unsigned threads;
   std::vector<Knowledge> known; ///< by thread
   std::vector<std::string> names;
-  std::vector<std::vector<Byte>> shared; ///< by block
+  std::vector<std::vector<Byte>> shared;     ///< by block
   std::unordered_map<uint64_t, Mark> global; ///< the last ordinary write, by address
 };
 

@@ -145,13 +145,11 @@ std::optional<uint64_t> reduceElement(TensorMapElement element, StringRef operat
   case TensorMapElement::BFloat16:
     return reduceFloat(APFloat::BFloat(), 16, operation, old, part);
   case TensorMapElement::Float32: // adds only
-    return operation == "add"
-               ? reduceFloat(APFloat::IEEEsingle(), 32, operation, old, part)
-               : std::nullopt;
+    return operation == "add" ? reduceFloat(APFloat::IEEEsingle(), 32, operation, old, part)
+                              : std::nullopt;
   case TensorMapElement::Float64:
-    return operation == "add"
-               ? reduceFloat(APFloat::IEEEdouble(), 64, operation, old, part)
-               : std::nullopt;
+    return operation == "add" ? reduceFloat(APFloat::IEEEdouble(), 64, operation, old, part)
+                              : std::nullopt;
   case TensorMapElement::UInt8:
   case TensorMapElement::UInt16:
     return std::nullopt;
