@@ -2,7 +2,7 @@
 
 Every launch compiles for that GPU, with one stage (SIMULATED_STAGES says otherwise), for one block a program (SIMULATED_BLOCKS: `num_ctas`, of `cuda:90`), and runs the emitted code thread by thread in `nereid-simulate`
 (tests/unit/nvidia/Simulate.cpp; NEREID_TEST_SIMULATOR names it, if it is not in build/release or build/debug). Slow: for a few small kernels at a time. What the
-simulator does not know (TMA, inline assembly, much of libdevice, arguments that are tuples) is an error that says so; a program that waits for a
+simulator does not know (inline assembly, much of libdevice, arguments that are tuples) is an error that says so; a program that waits for a
 later one never ends.
 """
 
@@ -14,7 +14,7 @@ import tempfile
 
 import pytest
 from nereid.runtime.jit import JITFunction
-from simulator import TOOL
+from simulator import TOOL, launch_options
 
 TARGET = os.environ.get("SIMULATED_TARGET", "cuda:80")
 STAGES = int(os.environ.get("SIMULATED_STAGES", "1"))
@@ -50,7 +50,7 @@ def _simulate(function, *arguments, grid, warmup, **options):
             elif isinstance(value, (bool, int)):
                 words.append(f"{name}={int(value) & (1 << 64) - 1}")
         sizes = ",".join(str(n) for n in (grid if isinstance(grid, tuple) else (grid, )))
-        done = subprocess.run([TOOL, str(code), "--shared", str(compiled.metadata.shared), "--grid", sizes, *words], capture_output=True, text=True)
+        done = subprocess.run([TOOL, str(code), *launch_options(compiled, folder), "--grid", sizes, *words], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"the simulated kernel failed: {done.stderr[:4000]}")
         for start, (path, data) in memory.items():

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import dataclasses
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -201,7 +202,12 @@ def simulate(kernel, program):
             bits = struct.unpack("<I", struct.pack("<f", value))[0] if isinstance(value, float) else \
                 int(value) & (1 << getattr(getattr(argument_value(scalar), "dtype", I64), "bits", 64)) - 1
             words.append(f"{scalar.name}={bits}")
-        done = subprocess.run([tool, str(code), "--shared", str(kernel.metadata.shared), "--grid", ",".join(map(str, program.grid)), *words],
+        maps = ()
+        if plans := getattr(kernel.metadata, "tensor_map_plans", None):
+            path = pathlib.Path(name, "maps.json")
+            path.write_text(json.dumps(plans))
+            maps = ("--maps", str(path))
+        done = subprocess.run([tool, str(code), "--shared", str(kernel.metadata.shared), *maps, "--grid", ",".join(map(str, program.grid)), *words],
                               capture_output=True, text=True, timeout=120)
         if done.returncode:
             if "the simulator does not know" in done.stderr:
@@ -247,7 +253,7 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
         if failure:
             return failure
     source = source_of(program)
-    if all(t.startswith("sim") for t in targets):    # which knows no copies in the background
+    if all(t == "sim" for t in targets):    # the quick one: nothing in the background
         source = re.sub(r"num_stages=[0-9]+", "num_stages=1", source)
     module, path = load_kernel(source)
     try:
@@ -295,7 +301,7 @@ def check_simulated(kernel, program, target, launch, want, observed, source, ski
     device = target.removeprefix("sim:") if ":" in target else "cuda:80"
     arguments = Arguments(program, False)
     try:
-        compiled = kernel.warmup(*arguments.values, grid=program.grid, target=device, **{**launch.options, "num_stages": 1})
+        compiled = kernel.warmup(*arguments.values, grid=program.grid, target=device, **(launch.options if ":" in target else {**launch.options, "num_stages": 1}))
         got, printed_text = simulate(compiled, program)
     except NotSimulated as unknown:
         if skipped is not None:

@@ -581,3 +581,15 @@ expr("gradients", RELATIVE, "if (!tangent || !Relative(d, false).has(operand, /*
 expr("gradients", RULES, "return d.subtract(numerator, d.multiply(d.t(1), d.divide(d.y(), d.x(1))));", "d.multiply(d.t(1), d.divide(d.y(), d.x(1)))",
      "d.divide(d.multiply(d.y(), d.t(1)), d.x(1))", "a quotient of 0 times one over a subnormal number")
 expr("gradients", RELATIVE, "Value limit = d.divide(number(part, isSubtracted ? -1 : 1), other);", "isSubtracted ? -1 : 1", "0", "no slope in the factor of an exponential that overflows")
+
+# The copy engine's protocol: a missing fence, transaction count, phase, slots and stores that are used again too early.
+COPIES = "src/gpu/copies/TensorMaps.cpp"
+skip("cuda", COPIES, "ngpu::FenceAsyncOp::create(b, loc);", "the engine stores what it may not see")
+expr("cuda", COPIES, "ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());", "int32_t(bytes)", "int32_t(bytes + 16)", "an mbarrier expects more bytes than come")
+expr("cuda", COPIES, "Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));", "b.getI32IntegerAttr(0)", "b.getI32IntegerAttr(1)",
+     "the phase that is waited for is the one before")
+skip("cuda", "src/gpu/schedule/Channels.cpp", "ngpu::MBarrierWaitOp::create(builder, loc, barrierOf(empty, put.getSlot(), loc), before, Value());",
+     "a slot is filled again before the consumer has released it")
+expr("cuda", "src/gpu/copies/OverlapStores.cpp", "if (!isFirstUse) {\n    ngpu::TmaStoreWaitOp", "!isFirstUse", "false", "a buffer is written again while a store reads it")
+expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(builder, loc, followsWrites(loop));", "followsWrites(loop)", "false",
+     "the engine reads global memory without a fence behind ordinary stores")

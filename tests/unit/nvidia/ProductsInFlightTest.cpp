@@ -313,8 +313,7 @@ TEST(ProductsInFlight, AReductionsBufferWrittenTooEarlyIsFound) {
     kernel.walk([&](ngpu::TmaStoreWaitOp wait) { waits.push_back(wait); });
     waits[0]->erase();
   });
-  EXPECT_NE(outcome.error.find("change while the copy engine reads"), std::string::npos)
-      << outcome.error;
+  EXPECT_NE(outcome.error.find("which a store of thread"), std::string::npos) << outcome.error;
 }
 
 TEST(ProductsInFlight, ReleaseBeforeAProductHasEndedIsFound) {

@@ -1,4 +1,5 @@
-// nereid-simulate GPU.mlir --shared BYTES --grid X,Y,Z NAME=VALUE ... NAME=FILE:OFFSET ...
+// nereid-simulate GPU.mlir --shared BYTES --grid X,Y,Z [--maps PLANS] [--blocks N] NAME=VALUE ...
+//     NAME=FILE:OFFSET ...
 // nereid-simulate TILE.mlir --tile --warps N --stages N --grid X NAME=VALUE ... NAME=FILE:OFFSET
 // ...
 //
@@ -7,9 +8,12 @@
 // which run here, for a GPU with a copy engine; this engine is simulated too (CopyEngine.h).
 // Arguments go by name: integers (floats by their bits), or an address in a file, which is mapped
 // and changed. What the kernel has no argument for is ignored. tests/simulated.py runs the language
-// tests on it. What the kernel prints goes to the standard output; an assertion that fails is an
-// error, in the words of NVIDIA's driver.
+// tests on it. `--maps`: a file with the kernel's tensor map plans, as its metadata has them
+// (`tensor_map_plans`), in JSON; the maps are made of the arguments. `--blocks`: of a cluster,
+// where the launcher chooses. What the kernel prints goes to the standard output; an assertion that
+// fails is an error, in the words of NVIDIA's driver.
 #include "DividedKernel.h"
+#include "SimulatedMaps.h"
 
 #include "gpu/Passes.h"
 #include "ir/ngpu/Dialect.h"
@@ -22,6 +26,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
 #include <cctype>
@@ -40,6 +45,9 @@ static llvm::cl::list<std::string> arguments(llvm::cl::Positional, llvm::cl::des
 static llvm::cl::opt<unsigned> sharedBytes("shared", llvm::cl::desc("bytes of shared memory"));
 static llvm::cl::opt<std::string> grid("grid", llvm::cl::init("1,1,1"));
 
+static llvm::cl::opt<std::string> planFile("maps", llvm::cl::desc("the plans of tensor maps"));
+static llvm::cl::opt<unsigned> blocks("blocks", llvm::cl::init(1),
+                                      llvm::cl::desc("of a cluster, where the launcher chooses"));
 static llvm::cl::opt<bool> isTile("tile", llvm::cl::desc("the kernel is in tile IR"));
 static llvm::cl::opt<int> warps("warps", llvm::cl::init(4));
 static llvm::cl::opt<unsigned> stages("stages", llvm::cl::init(2));
@@ -60,6 +68,21 @@ static uint64_t mapped(llvm::StringRef path) {
   void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   return memory == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(memory);
+}
+
+static bool readPlanFile(std::vector<gpu::TensorMapPlan> &plans) {
+  auto file = llvm::MemoryBuffer::getFile(planFile);
+  if (!file)
+    return false;
+  auto value = llvm::json::parse((*file)->getBuffer());
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return false;
+  }
+  auto read = test::readPlans(*value);
+  if (read)
+    plans = std::move(*read);
+  return read.has_value();
 }
 
 /// What printf(format, ...) writes, with the arguments one after the other in memory.
@@ -183,6 +206,9 @@ int main(int argc, char **argv) {
   }
   if (isTile)
     return runTile(*module, words);
+  std::vector<gpu::TensorMapPlan> plans;
+  if (!planFile.empty() && !readPlanFile(plans))
+    return fail("cannot read the plans of tensor maps: " + planFile);
   nvidia::EmitOptions options;
   options.sm = kernel->getAttrOfType<mlir::IntegerAttr>("ngpu.sm").getInt();
   options.lineInfo = false;
@@ -190,6 +216,10 @@ int main(int argc, char **argv) {
   auto emitted = nvidia::emitKernel(kernel, options, llvmContext);
   if (!emitted)
     return fail(llvm::toString(emitted.takeError()));
+  std::string refused;
+  std::vector<test::SimulatedMap> maps = test::makeMaps(plans, words.data(), refused);
+  if (!refused.empty())
+    return fail(refused);
   llvm::SmallVector<llvm::StringRef> sizes;
   llvm::StringRef(grid).split(sizes, ',');
   std::array<uint32_t, 3> extent = {1, 1, 1}, program;
@@ -199,17 +229,24 @@ int main(int argc, char **argv) {
   // Profile scratch memory, or the number of programs (kernel_abi/nvidia.h).
   bool isPersistent = kernel->hasAttr(ngpu::persistentName);
   words.push_back(isPersistent ? extent[0] : 0);
-  // Tensor maps that could not be made: copies by threads take their place.
+  // Without plans: maps that could not be made, in whose place copies by threads are.
   alignas(64) static const uint64_t noMap[16] = {};
+  for (const test::SimulatedMap &map : maps)
+    words.push_back(reinterpret_cast<uint64_t>(map.rank ? static_cast<const void *>(&map) : noMap));
   words.resize(std::max(words.size(), emitted->module->getFunction(emitted->entry)->arg_size()),
                reinterpret_cast<uint64_t>(noMap));
+  unsigned together = std::max<unsigned>(emitted->blocks, blocks);
+  if (ngpu::isPaired(kernel) && together > 1) { // each block of a cluster runs a program
+    if (extent[0] % together)
+      return fail("a number of programs that clusters do not divide");
+    extent[0] /= together;
+  }
   if (isPersistent)
     extent[0] = std::min<uint32_t>(extent[0], running);
   for (program[2] = 0; program[2] < extent[2]; ++program[2])
     for (program[1] = 0; program[1] < extent[1]; ++program[1])
       for (program[0] = 0; program[0] < extent[0]; ++program[0]) {
-        test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes,
-                                      emitted->blocks);
+        test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes, together);
         std::string failed;
         simulator.onCall([&](unsigned, llvm::StringRef name, const auto &given) {
           return callDevice(name, given, failed);

@@ -312,6 +312,8 @@ bool WarpSimulator::Interpreter::visitAtomic(Thread &thread, const CallInst &cal
       if (!left)
         return unknown(call);
       std::memcpy(memory, &*left, bits / 8);
+      if (sim.order)
+        sim.order->writeGlobal(inCluster(thread), reinterpret_cast<uint64_t>(memory), bits / 8);
     }
   if (!call.getType()->isVoidTy())
     thread.values[&call] = before;
@@ -371,6 +373,7 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
     text.take_until([](char c) { return c == ';'; }).rsplit(' ').second.getAsInteger(10, pending);
     if (thread.products.size() > pending)
       thread.products.erase(thread.products.begin(), thread.products.end() - pending);
+    endProducts(thread, pending);
     return true;
   }
   if (text.starts_with("stmatrix") || text.starts_with("mma.sync") || ofGroup(&call)) {
@@ -384,6 +387,10 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
   if (CopyEngine::knows(text)) {
     return runEngine(thread, call, text);
   }
+  if (sim.order && text.starts_with("fence.proxy.async"))
+    sim.order->fence(inCluster(thread), !text.contains(".shared::cta"));
+  if (text.starts_with("fence.mbarrier_init"))
+    engine.fenceInits(inCluster(thread));
   if (text.empty() || text.starts_with("fence") || text.starts_with("//"))
     return true;
   unsigned results = call.getType()->isVoidTy() ? 0 : count(call.getType());

@@ -175,8 +175,17 @@ uint8_t *WarpSimulator::Interpreter::memory(Thread &thread, uint64_t at, unsigne
   if (std::optional<Place> place = placeOf(at)) {
     if (!touch(thread, *place, bytes, write))
       return nullptr;
+    std::string wrong;
+    if (sim.order)
+      wrong = sim.order->access(inCluster(thread), place->block, place->at, bytes, write);
+    if (!wrong.empty()) {
+      fail(wrong);
+      return nullptr;
+    }
     return sim.memories[place->block].bytes.data() + place->at;
   }
+  if (sim.order && write)
+    sim.order->writeGlobal(inCluster(thread), at, bytes);
   return reinterpret_cast<uint8_t *>(at);
 }
 
@@ -346,6 +355,8 @@ bool WarpSimulator::Interpreter::step(Thread &thread) {
         return false;
     } else if (isShared(at) || !modify(*atomic, at, operand(1)[0], result)) {
       return unknown(op);
+    } else if (sim.order) {
+      sim.order->writeGlobal(inCluster(thread), at, bitsIn(op.getType()) / 8);
     }
   } else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&op)) {
     uint64_t at = operand(0)[0], old = 0;

@@ -6,6 +6,7 @@
 #include "ScalarMath.h"
 #include "WarpSimulator.h"
 
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/IR/DataLayout.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -32,6 +33,7 @@ struct WarpSimulator::Thread {
   /// Of the first of four warps: bytes of shared memory that products read, by group not waited
   /// for; the last one is the latest.
   std::vector<std::vector<std::pair<uint64_t, uint64_t>>> products;
+  unsigned issued = 0; ///< groups of products, of which it was one thread
   /// The calls of functions that were not inlined, outermost first, and where each goes on.
   struct Frame {
     const llvm::CallInst *call;
@@ -55,9 +57,13 @@ struct WarpSimulator::Interpreter {
               std::array<uint32_t, 3> programs)
       : sim(sim), rank(rank), threads(sim.threadCount), warps(sim.threadCount / 32),
         data(sim.module.getDataLayout()), programId(programId), programs(programs),
-        engine(sim.memories[rank].bytes, kSharedBase) {}
+        engine(sim.memories[rank].bytes, kSharedBase, rank, sim.order.get()) {
+    for (unsigned warp = 0; sim.order && warp < sim.threadCount / 32; ++warp)
+      productAgents.push_back(sim.order->newAgent("a product of warp " + std::to_string(warp)));
+  }
   WarpSimulator &sim;
-  unsigned rank; ///< of the block
+  unsigned rank;                       ///< of the block
+  std::vector<uint32_t> productAgents; ///< by warp: each waits for its part of a product
   std::vector<Thread> threads;
   bool done = false;
   /// Of the cluster's barrier, by warp: how often it has arrived, and whether the last time ordered
@@ -74,6 +80,19 @@ struct WarpSimulator::Interpreter {
   std::array<uint32_t, 3> programId, programs;
   CopyEngine engine;
   bool fail(const llvm::Twine &message);
+  /// The number of a thread in the cluster.
+  unsigned inCluster(const Thread &thread) const { return rank * sim.threadCount + thread.id; }
+  /// Threads that meet at a barrier.
+  void meet(llvm::ArrayRef<unsigned> numbers, const MemoryOrder::Knowledge *others = nullptr) {
+    if (sim.order)
+      sim.order->meet(numbers, others);
+  }
+  /// The thread has waited for its groups of products but the last ones.
+  void endProducts(const Thread &thread, unsigned pending) {
+    if (sim.order && thread.issued > pending)
+      sim.order->complete(inCluster(thread),
+                          {productAgents[thread.id / 32], thread.issued - pending, true});
+  }
   bool unknown(const llvm::Value &value);
   //===--- values and memory ---------------------------------------------------------------===//
   Words constant(const llvm::Constant *value);
@@ -151,6 +170,7 @@ struct WarpSimulator::Interpreter {
   bool runArrivals(llvm::MutableArrayRef<Thread> warp);
   /// By the number of a barrier of some warps: threads that have arrived without waiting.
   std::map<uint64_t, uint64_t> arrived;
+  std::map<uint64_t, MemoryOrder::Knowledge> released; ///< by them
   bool runBarriers(std::vector<Thread> &threads);
   /// The text of the wait for copies to global memory at which a thread is; empty: it is not.
   static llvm::StringRef storeWaitOf(const Thread &thread);
@@ -168,6 +188,12 @@ struct WarpSimulator::Interpreter {
   static bool ofGroup(const llvm::CallInst *call);
   /// Matrix instructions of 32 or 128 threads, one after the other.
   bool runProducts(llvm::MutableArrayRef<Thread> threads);
+  /// These bytes of shared memory are read by products that these threads have issued.
+  bool issueProducts(llvm::MutableArrayRef<Thread> threads,
+                     llvm::ArrayRef<std::pair<uint64_t, uint64_t>> reads);
+  llvm::SmallVector<unsigned> numbersOf(llvm::ArrayRef<Thread> some) const {
+    return llvm::map_to_vector(some, [&](const Thread &thread) { return inCluster(thread); });
+  }
   bool runWarp(llvm::MutableArrayRef<Thread> warp);
   bool storeMatrices(llvm::MutableArrayRef<Thread> warp, const llvm::CallInst &call);
   static bool ofCluster(const llvm::CallInst *call);

@@ -4,8 +4,10 @@
 #include "WarpInterpreter.h"
 
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
+#include <cstring>
 #include <memory>
 
 using namespace llvm;
@@ -55,13 +57,13 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
   };
   std::vector<std::pair<uint64_t, uint64_t>> reads;
   group.shared = [&](uint64_t at, unsigned bytes, uint64_t &word) {
-    Words loaded;
     if (reads.empty() || reads.back().second != at)
       reads.push_back({at, at + bytes});
     reads.back().second = at + bytes;
-    if (!load(threads[0], kSharedBase + at, IntegerType::get(call.getContext(), 8 * bytes), loaded))
+    if (!touch(threads[0], {rank, at}, bytes, false))
       return false;
-    word = loaded[0];
+    word = 0;
+    std::memcpy(&word, sim.memories[rank].bytes.data() + at, bytes);
     return true;
   };
   StringMap<bool> predicates;
@@ -95,15 +97,34 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
         return fail(wrong);
     }
   }
-  if (!isWarp)
-    threads[0].products.push_back(std::move(reads));
-  if (text.find("wgmma.wait_group.sync.aligned 0") != std::string::npos)
+  if (!isWarp && !issueProducts(threads, reads))
+    return false;
+  if (text.find("wgmma.wait_group.sync.aligned 0") != std::string::npos) {
     threads[0].products.clear();
+    for (Thread &thread : threads)
+      endProducts(thread, 0);
+  }
   for (auto [thread, words] : zip(threads, registers)) {
     thread.values[&call] = words;
     thread.waiting = nullptr;
   }
   return true;
+}
+
+bool WarpSimulator::Interpreter::issueProducts(MutableArrayRef<Thread> threads,
+                                               ArrayRef<std::pair<uint64_t, uint64_t>> reads) {
+  threads[0].products.push_back(reads.vec());
+  SmallVector<unsigned> numbers;
+  for (Thread &thread : threads) {
+    numbers.push_back(inCluster(thread));
+    ++thread.issued;
+  }
+  std::string wrong;
+  for (unsigned warp = 0; sim.order && wrong.empty() && warp < 4; ++warp)
+    wrong = sim.order->accessAsync(
+        numbers, {productAgents[threads[0].id / 32 + warp], threads[0].issued, true}, rank, reads,
+        false);
+  return wrong.empty() || fail(wrong);
 }
 
 bool WarpSimulator::Interpreter::runWarp(MutableArrayRef<Thread> warp) {
@@ -151,6 +172,7 @@ bool WarpSimulator::Interpreter::runWarp(MutableArrayRef<Thread> warp) {
       ++sim.barriers;
       ++epoch;
     }
+    meet(numbersOf(warp));
     break;
   case Intrinsic::nvvm_shfl_sync_bfly_i32:
     shuffle([](unsigned lane, uint64_t mask) { return lane ^ unsigned(mask); });
@@ -246,6 +268,9 @@ bool WarpSimulator::Interpreter::runArrivals(MutableArrayRef<Thread> warp) {
     return false;
   uint64_t number = get(warp[0], call.getArgOperand(0))[0];
   arrived[number] += warp.size();
+  for (Thread &thread : warp)
+    if (sim.order)
+      sim.order->release(inCluster(thread), released[number]);
   if (arrived[number] >= get(warp[0], call.getArgOperand(1))[0])
     fail("barrier " + Twine(number) + ": more arrivals than it expects");
   for (Thread &thread : warp)
@@ -268,8 +293,13 @@ bool WarpSimulator::Interpreter::runBarriers(std::vector<Thread> &threads) {
     if (group.size() + arrived[number] != expected || (!same && number != 1))
       continue;
     arrived[number] = 0;
-    for (Thread *thread : group)
+    SmallVector<unsigned> numbers;
+    for (Thread *thread : group) {
       thread->waiting = nullptr;
+      numbers.push_back(inCluster(*thread));
+    }
+    meet(numbers, &released[number]);
+    released[number] = {};
     ++sim.barriers;
     ++epoch;
     moved = true;
@@ -288,7 +318,7 @@ bool WarpSimulator::Interpreter::endStoreWait(std::vector<Thread> &threads) {
   if (found == threads.end())
     return false;
   std::string wrong =
-      engine.run(found->id, storeWaitOf(*found), [](unsigned) -> uint64_t { return 0; });
+      engine.run(inCluster(*found), storeWaitOf(*found), [](unsigned) -> uint64_t { return 0; });
   found->waiting = nullptr;
   return wrong.empty() || fail(wrong);
 }
@@ -326,7 +356,7 @@ bool WarpSimulator::Interpreter::runEngine(Thread &thread, const CallInst &call,
       return fail("an arrival beyond shared memory");
     return reach(place->block) &&
            done(sim.running[place->block]->engine.run(
-               thread.id, text, [&](unsigned) { return kSharedBase + place->at; }));
+               inCluster(thread), text, [&](unsigned) { return kSharedBase + place->at; }));
   }
   if (text.starts_with("st.async.")) {
     std::optional<Place> place = placeOf(operand(0)), barrier = placeOf(operand(1));
@@ -345,13 +375,13 @@ bool WarpSimulator::Interpreter::runEngine(Thread &thread, const CallInst &call,
     return done(receiver.engine.send(kSharedBase + place->at, words, kSharedBase + barrier->at));
   }
   if (!text.contains(".multicast::cluster"))
-    return done(engine.run(thread.id, text, operand));
+    return done(engine.run(inCluster(thread), text, operand));
   // The same places in each block.
   uint64_t mask = operand(unsigned(call.arg_size()) - 1);
   ++sim.shared;
   for (unsigned block = 0; mask >> block; ++block)
     if (mask >> block & 1 &&
-        !(reach(block) && done(sim.running[block]->engine.run(thread.id, text, operand))))
+        !(reach(block) && done(sim.running[block]->engine.run(inCluster(thread), text, operand))))
       return false;
   return true;
 }
@@ -390,8 +420,11 @@ bool WarpSimulator::Interpreter::runMeeting(unsigned warp, MutableArrayRef<Threa
   ++mine.count;
   mine.releases = id == Intrinsic::nvvm_barrier_cluster_arrive_aligned;
   ++sim.arrived;
-  for (Thread &thread : lanes)
+  for (Thread &thread : lanes) {
     thread.waiting = nullptr;
+    if (sim.order && mine.releases)
+      sim.order->release(inCluster(thread), sim.ofCluster);
+  }
   moved = true;
   return true;
 }
@@ -429,8 +462,11 @@ bool WarpSimulator::Interpreter::leaveMeeting() {
     ++ordered;
     ++epoch;
   }
-  for (Thread &thread : threads)
+  for (Thread &thread : threads) {
     thread.waiting = nullptr;
+    if (sim.order)
+      sim.order->acquire(inCluster(thread), sim.ofCluster);
+  }
   return true;
 }
 
@@ -445,6 +481,7 @@ bool WarpSimulator::Interpreter::runRound(bool &moved) {
       return false;
   if (all_of(threads, [](const Thread &thread) { return thread.done; })) {
     done = moved = true;
+    engine.land();
     if (engine.isReceiving())
       return fail("block " + Twine(rank) + " ends before it has received what is sent to it");
     return !engine.isStoring() || fail("the block ends before the copy engine has read a buffer");
@@ -477,8 +514,13 @@ bool WarpSimulator::Interpreter::runRound(bool &moved) {
                                    get(lanes[0], call->getArgOperand(1))[0], wrong);
       if (!wrong.empty())
         return fail(wrong);
-      for (Thread &thread : lanes)
+      for (Thread &thread : lanes) {
         thread.waiting = over ? nullptr : thread.waiting;
+        if (over && wrong.empty())
+          wrong = engine.acquire(inCluster(thread), get(thread, call->getArgOperand(0))[0]);
+      }
+      if (!wrong.empty())
+        return fail(wrong);
       warpsMoved |= over;
       continue;
     }
@@ -495,9 +537,23 @@ bool WarpSimulator::Interpreter::runRound(bool &moved) {
       return false;
     warpsMoved = true;
   }
-  moved |= warpsMoved || runBarriers(threads) || leaveMeeting() || engine.finishOne() ||
+  std::string wrong;
+  moved |= warpsMoved || runBarriers(threads) || leaveMeeting() || engine.finishOne(wrong) ||
            endStoreWait(threads);
-  return true;
+  return wrong.empty() || fail(wrong);
+}
+
+/// Are there instructions of the async proxy?
+static bool usesAsyncProxy(const Module &module) {
+  for (const Function &function : module)
+    for (const Instruction &op : instructions(function))
+      if (auto *call = dyn_cast<CallInst>(&op))
+        if (auto *code = dyn_cast<InlineAsm>(call->getCalledOperand())) {
+          StringRef text = code->getAsmString();
+          if (text.contains("async.bulk.tensor") || text.contains("wgmma.mma_async"))
+            return true;
+        }
+  return false;
 }
 
 std::string WarpSimulator::run(StringRef entry, const Words &arguments,
@@ -507,6 +563,11 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
   ++epoch;
   arrived = completed = 0;
   running.clear();
+  order.reset();
+  ofCluster = {};
+  if (usesAsyncProxy(module))
+    order = std::make_unique<MemoryOrder>(threadCount * unsigned(memories.size()),
+                                          unsigned(memories.size()), memories[0].bytes.size());
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";

@@ -12,13 +12,19 @@
 // Global memory is the host's; of the programs of a grid one runs at a time, so that none may wait
 // for a later one.
 //
+// Kernels that use the async proxy (the copy engine, wgmma) are checked by MemoryOrder.h too, which
+// knows fences and what each single barrier orders.
+//
 // It knows the instructions that Nereid emits. Anything else is an error that names it.
 #pragma once
+#include "MemoryOrder.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Module.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,7 +83,9 @@ private:
 
   const llvm::Module &module;
   unsigned threadCount, epoch = 1;
-  std::vector<Memory> memories; ///< by block
+  std::vector<Memory> memories;       ///< by block
+  std::unique_ptr<MemoryOrder> order; ///< null: the kernel does not use the async proxy
+  MemoryOrder::Knowledge ofCluster;   ///< what arrivals at the cluster's barrier have released
   /// Warps that have arrived at the barrier of the cluster that comes next, some of them without
   /// ordering what they did before; and how often the cluster has met.
   unsigned arrived = 0, completed = 0;

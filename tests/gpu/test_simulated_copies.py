@@ -1,0 +1,152 @@
+"""Kernels whose blocks the copy engine (TMA) moves, on simulated threads of sm_90: right results, and each proxy fence, transaction count, wait and release that is changed is found.
+
+The tool reads the code as text after the GPU passes, so a fault is a line that is left out or changed. Needs no GPU.
+"""
+
+import re
+import subprocess
+
+import nereid
+import nereid.language as tl
+import numpy as np
+import pytest
+from simulator import TOOL, launch_options, needs_simulator
+
+pytestmark = needs_simulator
+
+
+@nereid.jit
+def described(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DIVIDED: tl.constexpr):
+    m, n = tl.program_id(0) * BM, 0
+    x = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    y = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    z = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    total = tl.zeros([BM, BN], tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=DIVIDED):
+        total = tl.dot(x.load([m, k]), y.load([k, n]), total)
+    z.store([m, n], total.to(c.dtype.element_ty))
+
+
+@nereid.jit
+def pointers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DIVIDED: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    along = tl.arange(0, BK)
+    total = tl.zeros([BM, BN], tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=DIVIDED):
+        x = tl.load(a + rows[:, None] * K + (k + along)[None, :], mask=(rows < M)[:, None] & (k + along < K)[None, :], other=0)
+        y = tl.load(b + (k + along)[:, None] * N + columns[None, :], mask=(k + along < K)[:, None] & (columns < N)[None, :], other=0)
+        total = tl.dot(x, y, total)
+    tl.store(c + rows[:, None] * N + columns[None, :], total.to(c.dtype.element_ty), mask=(rows < M)[:, None] & (columns < N)[None, :])
+
+
+@nereid.jit
+def changed(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DIVIDED: tl.constexpr):
+    """An operand goes through registers to shared memory, and the result is added to what a store has left there."""
+    m, n = tl.program_id(0) * BM, 0
+    x = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    y = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    z = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    rows, columns = m + tl.arange(0, BM), n + tl.arange(0, BN)
+    total = tl.zeros([BM, BN], tl.float32)
+    for k in range(0, K, BK):
+        total = tl.dot(x.load([m, k]), y.load([k, n]) * 2, total)
+    tl.store(c + rows[:, None] * N + columns[None, :], (total * 0 + 1).to(c.dtype.element_ty), mask=(rows < M)[:, None] & (columns < N)[None, :])
+    tl.debug_barrier()
+    old = z.load([m, n])
+    z.store([m, n], (total / 2).to(c.dtype.element_ty) + old - 1)
+
+
+SIZES = (136, 64, 224)    #: the last block of rows reaches beyond the tensor
+GRID = (3, )
+
+
+class Launch:
+    """A kernel, compiled once and run as often as asked."""
+
+    def __init__(self, kernel, folder, stages=3, warps=4, divided=False):
+        M, N, K = SIZES
+        half = nereid.MockTensor(tl.float16)
+        self.compiled = kernel.warmup(half, half, half, M, N, K, 64, 64, 32, divided, grid=GRID, target="cuda:90", num_stages=stages, num_warps=warps)
+        self.code, self.folder = self.compiled.asm["gpu"], folder
+        self.a, self.b = ((np.arange(rows * columns).reshape(rows, columns) * by % 5 - 2).astype(np.float16) for rows, columns, by in ((M, K, 3), (K, N, 7)))
+        self.want = (self.a.astype(np.float32) @ self.b.astype(np.float32)).astype(np.float16)
+
+    def run(self, code=None):
+        """None where the result is right, or what is wrong."""
+        (path := self.folder / "kernel.mlir").write_text(code or self.code)
+        words = [f"{name}={size}" for name, size in zip("MNK", SIZES)]
+        for name, array in (("a", self.a), ("b", self.b), ("c", np.zeros_like(self.want))):
+            (self.folder / name).write_bytes(array.tobytes())
+            words.append(f"{name}={self.folder / name}:0")
+        done = subprocess.run([TOOL, path, *launch_options(self.compiled, self.folder), "--grid", ",".join(map(str, GRID)), *words],
+                              capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            return done.stderr
+        got = np.frombuffer((self.folder / "c").read_bytes(), np.float16).reshape(self.want.shape)
+        return None if np.array_equal(got, self.want) else "wrong numbers"
+
+    def without(self, line):
+        """The code without each line that holds this, in turn."""
+        lines = self.code.splitlines(True)
+        return ["".join(lines[:i] + lines[i + 1:]) for i, text in enumerate(lines) if re.search(line, text)]
+
+
+FORMS = {
+    "described": (described, {}, {}),
+    "divided": (described, {"divided": True}, {}),
+    "changed": (changed, {"stages": 1}, {}),
+    "pointers": (pointers, {}, {"tensor_copies": "always"}),
+    "persistent": (described, {}, {"persistent_products": "always"}),
+}
+
+
+@pytest.fixture(params=FORMS)
+def launch(request, tmp_path, monkeypatch):
+    return launched(request.param, tmp_path, monkeypatch)
+
+
+def launched(form, tmp_path, monkeypatch):
+    kernel, options, knobs = FORMS[form]
+    for name, value in knobs.items():
+        monkeypatch.setattr(nereid.knobs.nereid, name, value)
+    launch = Launch(kernel, tmp_path, **options)
+    assert launch.compiled.metadata.tensor_maps and launch.compiled.metadata.persistent == (form == "persistent")
+    return launch
+
+
+#: Fences that no operation of the async proxy needs: before the last results, which threads store (`changed`, `pointers`), and for the bytes of an mbarrier that has ended (`changed`).
+REDUNDANT = {"changed": 2, "pointers": 3}
+
+
+def test_results_and_each_fence(launch, request):
+    """Without any of its proxy fences a kernel is reported, except for those that are redundant."""
+    assert launch.run() is None
+    found = [launch.run(code) for code in launch.without(r"ngpu\.fence_async")]
+    assert found.count(None) == REDUNDANT.get(request.node.callspec.params["launch"], 0)
+    assert len(found) > found.count(None) and all("a proxy fence is missing" in wrong for wrong in found if wrong)
+
+
+def test_a_fence_of_shared_memory_alone(tmp_path, monkeypatch):
+    """Ordinary stores to global memory, which the engine then reads, take a fence for all memory."""
+    launch = launched("changed", tmp_path, monkeypatch)
+    assert launch.code.count("ngpu.fence_async global") == 1
+    assert "a proxy fence is missing: the copy engine accesses global memory" in launch.run(launch.code.replace("ngpu.fence_async global", "ngpu.fence_async"))
+
+
+@pytest.mark.parametrize("form, line, change, said", [
+    ("described", r"(mbarrier_expect \S+, )\d+", r"\g<1>8208", "deadlock"),
+    ("described", r".*mbarrier_wait.*\n", "", "no order: a product"),
+    ("described", r".*wgmma_wait 1\n", "", "product"),
+    ("divided", r".*mbarrier_wait.*\n", "", "no order|which a product in flight reads|more arrivals than"),
+    ("divided", r"(mbarrier_wait \S+), (\S+)", r"\g<1>, %c1_i32", "deadlock|no order|more arrivals than"),
+    ("persistent", r".*tma_store_wait.*\n", "", "while the copy engine reads|before the copy engine has read|a store"),
+])
+def test_faults_of_the_protocol(form, line, change, said, tmp_path, monkeypatch):
+    """Each such place changed, one after the other: wrong transaction counts, wrong phases, reads before the copy has ended, slots filled again too early, buffers written again before the store has read them."""
+    launch = launched(form, tmp_path, monkeypatch)
+    places = list(re.finditer(line, launch.code))
+    assert places
+    for place in places:
+        wrong = launch.run(launch.code[:place.start()] + place.expand(change) + launch.code[place.end():])
+        assert re.search(said, wrong or ""), f"{wrong}: {place[0]}"
