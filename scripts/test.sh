@@ -86,22 +86,22 @@ step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 
 slow=(tests/training tests/install tests/oracle tests/syntax/test_against_cpython.py tests/examples tests/stress
   tests/runtime/test_{torch_opinfo,torch_inductor_suite,inductor_programs,packages,triton_version,places,nereid_torch}.py)
 step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models --ignore tests/differentiation "${slow[@]/#/--ignore=}"
-step "tests in processes of their own" pytest processes -n 2 "${slow[@]}" $(sample 3)
-step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 4 --each-function)
-step "models of transformers" pytest models -n 2 tests/models $(sample 4 --each-function)
-step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50 --each-function)
+step "tests in processes of their own" pytest processes -n 2 "${slow[@]}" $(sample 8)
+step "gradients of kernels" pytest differentiation -n 2 tests/differentiation $(sample 10 --each-function)
+step "models of transformers" pytest models -n 2 tests/models $(sample 10 --each-function)
+step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 100 --each-function)
 step "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
   --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py --ignore tests/ops/fused $(sample 200)
-step "fused operators" pytest fused -n 2 tests/ops/fused $(sample 5 --each-function)
+step "fused operators" pytest fused -n 2 tests/ops/fused $(sample 10 --each-function)
 # Checked and debug mode, every launch compared (docs/testing.md).
 for mode in checked debug; do
   step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" $(sample 40)
 done
-programs "on the CPU" --seconds 80
-programs "in checked and debug mode" --seconds 40 --compile-mode checked,debug
-programs "compiled for GPUs" --seconds 25 --mode crash --compile cuda:90,cuda:80
-programs "on a simulated GPU" --seconds 20 --target sim
-for folder in language kernels; do ptx $folder 90 $(sample 4); done
+programs "on the CPU" --seconds 45
+programs "in checked and debug mode" --seconds 25 --compile-mode checked,debug
+programs "compiled for GPUs" --seconds 15 --mode crash --compile cuda:90,cuda:80
+programs "on a simulated GPU" --seconds 15 --target sim
+for folder in language kernels; do ptx $folder 90 $(sample 10); done
 
 # What is long: with a seed one of three parts.
 if [ -n "$all" ] || [ $part = 0 ]; then
@@ -117,7 +117,7 @@ if [ -n "$all" ] || [ $part = 1 ]; then
 fi
 if [ -n "$all" ] || [ $part = 2 ]; then
   step "libFuzzer programs" scripts/test_sanitized.sh --results "$results" fuzz 20 $((seed + 1))
-  for name in avx2 baseline; do features $name $(sample 3); done
+  for name in avx2 baseline; do features $name $(sample 8); done
   for sm in 80 86 89 100 120; do
     for folder in language kernels; do ptx $folder $sm $(sample 25); done
   done

@@ -213,7 +213,10 @@ class _Finder:
 
 
 def _is_on():
-    """Whether the environment says that `import triton` means this package."""
+    """Whether the environment says that `import triton` means this package. ValueError: it says something else."""
+    if os.environ.get(_SWITCH, "0") not in ("0", "1"):
+        from . import _native
+        _native.check_settings()
     return os.environ.get(_SWITCH, "0").strip().lower() not in ("", "0", "false", "off", "no")
 
 

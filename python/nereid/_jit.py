@@ -655,7 +655,11 @@ def _is_interpreting():
     knobs = _loaded.get("knobs")
     if knobs is not None:
         return knobs.runtime.interpret
-    text = os.environ.get("NEREID_INTERPRET", os.environ.get("TRITON_INTERPRET", ""))
+    text = os.environ.get("NEREID_INTERPRET")
+    if text is None:
+        text = os.environ.get("TRITON_INTERPRET", "")
+    else:
+        _native.check_settings()
     return text.strip().lower() in ("1", "true", "yes", "on", "y")
 
 

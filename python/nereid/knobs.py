@@ -128,8 +128,9 @@ class env_base:
         return val
 
     def text(self):
-        """The environment's text, or None; that of the library's own variable in the sense of this knob."""
+        """The environment's text, or None; that of the library's own variable in the sense of this knob. ValueError where a setting has a value that it does not take."""
         if self.setting in os.environ:
+            _native.check_settings()
             text = os.environ[self.setting]
             return text if not self.opposite else "0" if text.strip().lower() in _TRUE else "1"
         return os.environ.get(self.key)

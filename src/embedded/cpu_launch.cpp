@@ -4,6 +4,7 @@
 #include "targets/cpu/executor/Executor.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <cstdlib>
@@ -12,9 +13,22 @@
 using namespace nereid;
 using namespace nereid::embedded;
 
-int64_t cpu::configuredThreads() {
+namespace {
+
+/// What NEREID_CPU_THREADS says: 0 without it, below 0 where it is no integer of at least 0.
+int64_t askedThreads() {
   const char *text = std::getenv("NEREID_CPU_THREADS");
-  return text ? std::strtoll(text, nullptr, 10) : 0;
+  if (!text)
+    return 0;
+  char *end = nullptr;
+  int64_t threads = std::strtoll(text, &end, 10);
+  return end == text || *end ? -1 : threads;
+}
+
+} // namespace
+
+int64_t cpu::configuredThreads() {
+  return std::max<int64_t>(0, askedThreads());
 }
 
 namespace {
@@ -75,6 +89,10 @@ nrd_status embedded::launchCpu(const Chosen &chosen, const nrd_embedded_launch &
   const cpu::SiteTable *sites = sitesOf(chosen);
   if (!run)
     return NRD_OK;
+  if (askedThreads() < 0)
+    return fail(NRD_STATUS_ARGUMENT,
+                "setting `NEREID_CPU_THREADS` expects an integer of at least 0, found `%s`",
+                std::getenv("NEREID_CPU_THREADS"));
   uint64_t passed[maxSlots];
   passedSlots(chosen, slots, passed);
   cpu::LaunchOptions options;

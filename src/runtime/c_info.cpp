@@ -1,10 +1,12 @@
 // The C ABI: about the library and this machine.
 #include "frontend/inventory.h"
+#include "nereid/settings.h"
 #include "runtime/c_api.h"
 #include "runtime/cache/store.h"
 #include "runtime/compiler.h"
 #include "runtime/devices/cpu.h"
 #include "runtime/devices/cuda.h"
+#include "runtime/settings_problem.h"
 #include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
@@ -160,6 +162,12 @@ char *nrd_set_settings(const char *const *entries, size_t count) try {
   return diagnostics.hasErrors() ? strdup(diagnostics.renderAll().c_str()) : nullptr;
 }
 NRD_CATCH_AND(return nullptr)
+
+nrd_error *nrd_check_settings(void) try {
+  Settings::refresh();
+  return wrap(settingsProblem());
+}
+NRD_CATCH_ERROR
 
 void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) try {
   Settings::setEnvironmentGuard(guard);

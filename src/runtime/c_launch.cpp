@@ -5,6 +5,7 @@
 #include "runtime/devices/cuda.h"
 #include "runtime/fork.h"
 #include "runtime/function.h"
+#include "runtime/settings_problem.h"
 #include "runtime/target_choice.h"
 #include "support/settings.h"
 
@@ -61,6 +62,8 @@ ErrorPtr Wanted::makeKey() {
       [[unlikely]]
     return error;
   leaves = usual ? args : flatten(args, storage);
+  if (ErrorPtr error = settingsProblem()) [[unlikely]]
+    return error;
   const Settings &settings = Settings::current();
   if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, leaves, launch, target,
                                     device)) [[unlikely]]

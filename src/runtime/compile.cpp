@@ -8,6 +8,7 @@
 #include "runtime/facts_only.h"
 #include "runtime/function.h"
 #include "runtime/request.h"
+#include "runtime/settings_problem.h"
 #include "support/gradient_facts.h"
 #include "support/settings.h"
 
@@ -227,6 +228,8 @@ bool isIdentifier(llvm::StringRef name) {
 } // namespace
 
 ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel) {
+  if (ErrorPtr error = settingsProblem())
+    return error;
   const Settings &settings = Settings::current();
   const targets::Target *target = targets::findTarget(request.target.backendText());
   if (!target)

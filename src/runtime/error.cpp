@@ -1,5 +1,9 @@
 #include "runtime/error.h"
 
+#include "runtime/settings_problem.h"
+#include "support/bad_settings.h"
+#include "support/settings.h"
+
 #include <algorithm>
 
 namespace nereid::runtime {
@@ -90,6 +94,21 @@ ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
   error->resource = what;
   error->required = required;
   error->limit = limit;
+  return error;
+}
+
+ErrorPtr settingsProblem() {
+  Settings::current(); // read at first use
+  if (badSettings().empty()) [[likely]]
+    return nullptr;
+  Settings::refresh();
+  DiagnosticEngine engine;
+  for (const BadSetting &setting : badSettings())
+    engine.report(diag::BadSettingValue, {}, setting.variable, setting.expected, setting.value);
+  if (!engine.hasErrors())
+    return nullptr;
+  ErrorPtr error = errorFrom(engine, NRD_ERROR_ARGUMENT);
+  error->pythonClass = "ValueError";
   return error;
 }
 

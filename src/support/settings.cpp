@@ -1,5 +1,6 @@
 #include "support/settings.h"
 
+#include "support/bad_settings.h"
 #include "support/diagnostics.h"
 #include "support/first_use.h"
 #include "support/text.h"
@@ -55,6 +56,8 @@ bool parse(std::string_view text, int64_t &value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
   if (error != std::errc() || end != text.data() + text.size())
     return false;
+  if (parsed < 0) // no setting counts below
+    return false;
   value = parsed;
   return true;
 }
@@ -69,7 +72,7 @@ std::string_view expectation(SettingInfo::Type type) {
   case SettingInfo::Type::Bool:
     return "`0` or `1`";
   case SettingInfo::Type::Int:
-    return "an integer";
+    return "an integer of at least 0";
   case SettingInfo::Type::String:
     return "text";
   }
@@ -89,9 +92,15 @@ const std::string_view *find(Settings::Environment environment, std::string_view
   return nullptr;
 }
 
+void refuse(std::vector<BadSetting> &bad, DiagnosticEngine &diagnostics, std::string_view variable,
+            std::string_view expected, std::string_view value) {
+  diagnostics.report(diag::BadSettingValue, {}, variable, expected, value);
+  bad.push_back({std::string(variable), std::string(expected), std::string(value)});
+}
+
 template <typename T>
 void readOne(T &field, const SettingInfo &info, Settings::Environment environment,
-             DiagnosticEngine &diagnostics) {
+             std::vector<BadSetting> &bad, DiagnosticEngine &diagnostics) {
   std::string_view storage;
   std::string_view variable = info.variable;
   const std::string_view *value = find(environment, variable, storage);
@@ -107,7 +116,7 @@ void readOne(T &field, const SettingInfo &info, Settings::Environment environmen
   if (!understood && std::is_same_v<T, bool> && variable == info.alias.substr(opposite))
     opposite = false;
   else if (!understood)
-    diagnostics.report(diag::BadSettingValue, {}, variable, expectation(info.type), *value);
+    refuse(bad, diagnostics, variable, expectation(info.type), *value);
   else if constexpr (std::is_same_v<T, bool>)
     field ^= value && opposite;
 }
@@ -167,6 +176,7 @@ void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnost
 
 /// The settings of the process. Former ones stay alive behind them: other threads may be reading.
 struct Kept : Settings {
+  std::vector<BadSetting> bad;
   const Kept *former = nullptr;
 };
 
@@ -186,14 +196,17 @@ struct Overrides {
 
 std::atomic<const Overrides *> overrides{nullptr};
 
+Settings readAll(Settings::Environment environment, std::vector<BadSetting> &bad,
+                 DiagnosticEngine &diagnostics);
+
 /// The overrides in front of what the environment says.
-Settings readWithOverrides(DiagnosticEngine &diagnostics) {
+Settings readWithOverrides(std::vector<BadSetting> &bad, DiagnosticEngine &diagnostics) {
   std::vector<std::string_view> entries;
   if (const Overrides *set = overrides.load(std::memory_order_acquire))
     entries.assign(set->entries.begin(), set->entries.end());
   for (char **entry = environ; entry && *entry; ++entry)
     entries.push_back(*entry);
-  return Settings::read(entries, diagnostics);
+  return readAll(entries, bad, diagnostics);
 }
 
 } // namespace
@@ -203,21 +216,29 @@ std::span<const SettingInfo> allSettings() {
 }
 
 Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) {
+  std::vector<BadSetting> bad;
+  return readAll(environment, bad, diagnostics);
+}
+
+namespace {
+
+Settings readAll(Settings::Environment environment, std::vector<BadSetting> &bad,
+                 DiagnosticEngine &diagnostics) {
   Settings settings;
   const SettingInfo *info = table;
 #define SETTING(Field, Kind, Variable, Default, Alias, Help)                                       \
-  readOne(settings.Field, *info++, environment, diagnostics);
+  readOne(settings.Field, *info++, environment, bad, diagnostics);
 #include "support/settings.def"
 #undef SETTING
   if (!parseTritonVersion(settings.tritonVersion)) {
-    diagnostics.report(diag::BadSettingValue, {}, "NEREID_TRITON_VERSION",
-                       "a release of Triton such as `3.8`", settings.tritonVersion);
+    refuse(bad, diagnostics, "NEREID_TRITON_VERSION", "a release of Triton such as `3.8`",
+           settings.tritonVersion);
     settings.tritonVersion.clear();
   }
   // Settings that are one of several words; nothing means the default.
   struct Words {
     std::string Settings::*field;
-    const char *name, *expected;
+    std::string_view name, expected;
     std::initializer_list<std::string_view> words;
   };
   const Words words[] = {
@@ -249,12 +270,23 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
        "NEREID_TENSOR_COPIES",
        "`always`, `never` or `auto`",
        {"always", "never", "auto"}},
+      {&Settings::assembler,
+       "NEREID_ASSEMBLER",
+       "`nvjitlink`, `ptxas` or `driver`",
+       {"nvjitlink", "ptxas", "driver"}},
+      {&Settings::f32Default,
+       "NEREID_F32_DEFAULT",
+       "`ieee`, `tf32`, `tf32x3`, `bf16x3` or `bf16x6`",
+       {"ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"}},
   };
   for (const Words &each : words) {
     std::string &value = settings.*each.field;
     if (value.empty() || std::ranges::find(each.words, value) != each.words.end())
       continue;
-    diagnostics.report(diag::BadSettingValue, {}, each.name, each.expected, value);
+    const SettingInfo &row = *std::ranges::find(table, each.name, &SettingInfo::variable);
+    std::string_view storage;
+    refuse(bad, diagnostics, find(environment, each.name, storage) ? each.name : row.alias,
+           each.expected, value);
     value.clear();
   }
   static constinit FirstUse<uint64_t> plain;
@@ -265,8 +297,11 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
   return settings;
 }
 
+} // namespace
+
 Settings Settings::readProcess(DiagnosticEngine &diagnostics) {
-  return readWithOverrides(diagnostics);
+  std::vector<BadSetting> bad;
+  return readWithOverrides(bad, diagnostics);
 }
 
 static std::string kernelFolder(const Settings &settings, const std::string &given,
@@ -306,14 +341,23 @@ const Settings &Settings::current() {
   if (auto *source = followed.load(std::memory_order_acquire))
     return source();
   DiagnosticEngine diagnostics;
-  auto *fresh = new Kept{readProcess(diagnostics)};
+  auto *fresh = new Kept;
+  static_cast<Settings &>(*fresh) = readWithOverrides(fresh->bad, diagnostics);
   const Kept *expected = nullptr;
   if (!currentSettings.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) {
     delete fresh; // another thread was first
     return *expected;
   }
-  std::fputs(diagnostics.renderAll().c_str(), stderr);
+  for (const Diagnostic &diagnostic : diagnostics.diagnostics())
+    if (!diagnostic.isError()) // what is wrong ends the first use
+      std::fprintf(stderr, "warning: %s\n", diagnostic.message().c_str());
   return *fresh;
+}
+
+const std::vector<BadSetting> &badSettings() {
+  static constinit FirstUse<const std::vector<BadSetting>> none;
+  const Kept *settings = currentSettings.load(std::memory_order_acquire);
+  return settings ? settings->bad : none.get([] { return std::vector<BadSetting>(); });
 }
 
 void Settings::follow(const Settings &(*source)()) {
@@ -321,11 +365,12 @@ void Settings::follow(const Settings &(*source)()) {
 }
 
 const Settings &Settings::reload(DiagnosticEngine &diagnostics) {
-  Settings read = readProcess(diagnostics);
+  std::vector<BadSetting> bad;
+  Settings read = readWithOverrides(bad, diagnostics);
   const Settings &before = current();
-  if (read == before)
+  if (read == before && bad == badSettings())
     return before;
-  auto *fresh = new Kept{std::move(read)};
+  auto *fresh = new Kept{{std::move(read)}, std::move(bad)};
   fresh->former = currentSettings.load(std::memory_order_acquire);
   while (!currentSettings.compare_exchange_weak(fresh->former, fresh, std::memory_order_acq_rel))
     ;
@@ -334,7 +379,7 @@ const Settings &Settings::reload(DiagnosticEngine &diagnostics) {
 
 const Settings &Settings::refresh() {
   auto read = [](void *) {
-    DiagnosticEngine ignored; // what is wrong was reported when it was first read
+    DiagnosticEngine ignored; // `bad` says what is wrong
     reload(ignored);
   };
   if (Guard guard = environmentGuard.load(std::memory_order_acquire))

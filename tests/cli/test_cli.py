@@ -372,6 +372,11 @@ def test_doctor():
     assert result.returncode == 0
     assert "problem: unknown setting `NEREID_CHEKED`, did you mean `NEREID_CHECKED`?" in result.stdout
     assert "NEREID_STRICT=1" in result.stdout
+    # Wrong values end every command, this one after its report.
+    for arguments, output in ((["doctor", "--python", sys.executable], True), (["cache", "path"], False)):
+        result = nereid(*arguments, NEREID_SPLIT_PRODUCTS="all")
+        message = "setting `NEREID_SPLIT_PRODUCTS` expects `idle`, `full` or `never`, found `all`"
+        assert result.returncode == 2 and message in result.stderr and (message in result.stdout) == output and bool(result.stdout) == output
     report = json.loads(nereid("doctor", "--json", "--python", sys.executable).stdout)
     assert report["cpu"]["cores"] >= 1
     # Without AMX nothing is asked of Linux; for a refusal see tests/runtime/test_tiles.py.

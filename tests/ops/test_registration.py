@@ -189,3 +189,33 @@ def test_a_failed_registration_changes_nothing(monkeypatch):
     with pytest.raises(RuntimeError, match="stop"):
         nereid.ops.enable()
     assert state() == before
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_numbers_go_on_to_aten(verify):
+    """The Python route hands on numbers where ATen's kernels expect tensors: results and errors are those without it."""
+    tensors = [torch.tensor([1.5, -2.25]), torch.tensor(0.3, dtype=torch.float16), torch.tensor([[3], [-4]], dtype=torch.int32)]
+
+    def outcome(name, *args, out):
+        try:
+            return getattr(torch, name)(*args, out=out).nan_to_num()
+        except RuntimeError as error:
+            return str(error)
+
+    for name in ("copysign", "fmod", "remainder", "xlogy", "add", "bitwise_and"):
+        for tensor, number in [(tensor, number) for tensor in tensors for number in (-3.14, 2)]:
+            expected, found = torch.zeros_like(tensor, dtype=torch.float64), torch.zeros_like(tensor, dtype=torch.float64)  # of another dtype: the call is ATen's
+            expected = outcome(name, tensor, number, out=expected)
+            with nereid.ops.use(only=[name], router=False, verify=verify):
+                found = outcome(name, tensor, number, out=found)
+            assert found == expected if isinstance(expected, str) else torch.equal(found, expected), (name, tensor, number, found, expected)
+
+
+@pytest.mark.parametrize("name", ["i1", "i1e"])
+def test_bessel_functions_of_zero_have_atens_sign(name):
+    for dtype in (torch.float16, torch.float64):
+        x = torch.tensor([0.0, -0.0] * 16, dtype=dtype)
+        expected = getattr(torch.special, name)(x)
+        with nereid.ops.use(only=["special_" + name], routing=False):
+            found = getattr(torch.special, name)(x)
+        assert torch.equal(found, expected) and torch.equal(found.signbit(), expected.signbit())

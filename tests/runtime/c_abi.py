@@ -16,7 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "tests" / "install" / "consumer" / "kernels.py"
-HEADERS = ("nereid.h", "tuner.h", "measure.h", "device.h")
+HEADERS = ("nereid.h", "settings.h", "tuner.h", "measure.h", "device.h")
 # They wait for a fork of this thread, end the process's kernels, or are to be called once a process.
 LEFT_OUT = ("nrd_close_for_fork", "nrd_await_quiet", "nrd_cache_write_at_once")
 ONCE = ("nrd_opt", )

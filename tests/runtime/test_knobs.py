@@ -219,8 +219,49 @@ def test_settings_that_decide_the_code_make_other_kernels():
 
 
 def test_a_wrong_value_of_a_setting():
-    with pytest.raises(ValueError, match="setting `NEREID_CPU_THREADS` expects an integer, found `many`"):
+    with pytest.raises(ValueError, match="setting `NEREID_CPU_THREADS` expects an integer of at least 0, found `many`"):
         knobs.nereid.cpu_threads = "many"
+
+
+@pytest.mark.parametrize("name, value, allowed", [
+    ("NEREID_STRICT", "2", "`0` or `1`"),
+    ("NEREID_CPU_THREADS", "many", "an integer of at least 0"),
+    ("NEREID_TUNING_BUDGET", "-1", "an integer of at least 0"),
+    ("NEREID_PERSISTENT_PRODUCTS", "wrong", "`asked`, `always` or `never`"),
+    ("NEREID_F32_DEFAULT", "fp8", "`ieee`, `tf32`, `tf32x3`, `bf16x3` or `bf16x6`"),
+    ("NEREID_TRITON_VERSION", "newest", "a release of Triton such as `3.8`"),
+])
+def test_a_wrong_value_in_the_environment_ends_the_first_use(name, value, allowed):
+    message = f"setting `{name}` expects {allowed}, found `{value}`"
+    kernel, out = store_one(), np.zeros(1, np.int32)
+    kernel[(1, )](out)
+    os.environ[name] = value
+    with pytest.raises(ValueError, match=message):
+        getattr(knobs.nereid, name[7:].lower())
+    with pytest.raises(ValueError, match=message):  # also of a kernel that is compiled already
+        kernel[(1, )](out)
+    with pytest.raises(ValueError, match=message):
+        store_one().warmup(nereid.MockTensor(tl.int32), grid=(1, ))
+    del os.environ[name]
+    kernel[(1, )](out)
+
+
+@pytest.mark.parametrize("name", ["NEREID_STRICT", "NEREID_SPLIT_PRODUCTS", "NEREID_AS_TRITON", "NEREID_INTERPRET"])
+def test_a_wrong_value_ends_a_program(name, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import nereid, numpy
+import nereid.language as tl
+
+@nereid.jit
+def kernel(out):
+    tl.store(out, 1)
+
+kernel[(1, )](numpy.zeros(1, numpy.int32))
+print("went on")
+""")
+    done = subprocess.run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(Path(nereid.__file__).parents[1]), name: "wrong"}, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout and f"setting `{name}` expects `" in done.stderr, done
 
 
 def test_debug():

@@ -126,9 +126,9 @@ def test_kernels_on_disk_are_those_of_their_release(tmp_path):
 
 def test_a_setting_that_is_no_release(tmp_path):
     done = run("print(says()[0])", tmp_path, NEREID_TRITON_VERSION="newest")
-    assert done.stdout == "3.8 or older\n" and "setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `newest`" in done.stderr
+    assert done.returncode == 1 and not done.stdout and "ValueError: error: setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `newest`" in done.stderr
     done = run("nereid.install_as_triton(); import triton; print(triton.__version__)", tmp_path, NEREID_TRITON_VERSION="newest")
-    assert "ValueError: setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `newest`" in done.stderr
+    assert done.returncode == 1 and "setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `newest`" in done.stderr
 
 
 def test_a_short_version_is_completed(tmp_path):

@@ -67,6 +67,24 @@ def _all_native():
         _thread.native = before
 
 
+def _with_tensors(args, tensors):
+    """The arguments with tensors at the positions `tensors`. PyTorch wraps numbers as tensors and hands these on to Python as numbers, which ATen's kernels do not take. A wrapped number
+    changes a dtype less than a tensor without dimensions does: the tensor here has the dtype that the result has with the number, wherever its own would decide that."""
+    numbers = [i for i in tensors if i < len(args) and isinstance(args[i], (bool, int, float, complex))]
+    if not numbers:
+        return args
+    beside = max((args[i] for i in tensors if i < len(args) and isinstance(args[i], torch.Tensor)), key=torch.Tensor.dim, default=None)
+    args = list(args)
+    for i in numbers:
+        tensor = torch.scalar_tensor(args[i], dtype=torch.tensor(args[i]).dtype if isinstance(args[i], (bool, int)) else torch.complex128 if isinstance(args[i], complex) else torch.float64)
+        if beside is not None:
+            result = torch.result_type(beside, args[i])
+            if torch.result_type(beside, tensor) != result:
+                tensor = tensor.to(result)
+        args[i] = tensor
+    return args
+
+
 def _kernel(operator, form, key, registration, entry=None):
     """The Python kernel of a form. entry: of the router, where that records what the kernel does."""
     native = native_kernel(form.name, key)
@@ -74,14 +92,10 @@ def _kernel(operator, form, key, registration, entry=None):
     call = _routed(operator, key.lower()) if registration.routing and operator.name not in registration.kept else operator.call
     verifier, tuner = registration.verifier, registration.tuner
     tensors = [i for i, argument in enumerate(form.arguments) if argument.is_tensor]
-    local = threading.local()
 
     def kernel(keyset, *args, **kwargs):
-        if getattr(local, "native", False):
-            local.native = False
-            return native.call_boxed(keyset, *args, **kwargs)
         if getattr(_thread, "native", False):
-            return native.call_boxed(keyset, *args, **kwargs)
+            return atens(keyset, args, kwargs)
         if tuner is not None:
             tuner.visit(operator, form, key, functools.partial(theirs, keyset), args, kwargs)
         if verifier is not None:
@@ -97,15 +111,7 @@ def _kernel(operator, form, key, registration, entry=None):
         return result
 
     def atens(keyset, args, kwargs):
-        if not any(i < len(args) and isinstance(args[i], (bool, int, float, complex)) for i in tensors):
-            return native.call_boxed(keyset, *args, **kwargs)
-        # Numbers that PyTorch had wrapped as tensors arrive as numbers. Only a call through the dispatcher wraps them again.
-        local.native = True
-        try:
-            with torch._C._AutoDispatchBelowAutograd():
-                return form.overload(*args, **kwargs)
-        finally:
-            local.native = False
+        return native.call_boxed(keyset, *_with_tensors(args, tensors), **kwargs)
 
     def theirs(keyset, args, kwargs):
         with _all_native():

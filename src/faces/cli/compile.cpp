@@ -2,6 +2,7 @@
 #include "faces/cli/commands.h"
 #include "faces/cli/emit.h"
 #include "faces/cli/selection.h"
+#include "nereid/settings.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -29,11 +30,12 @@ int listFunctions(nrd_module *module) {
 } // namespace
 
 int cli::compileCommand(const Command &, const Arguments &parsed) {
-  // The library reads its settings at the first use.
   if (parsed.has("--time-passes"))
     setenv("NEREID_TIME_PASSES", "1", 1);
   if (parsed.has("--print-after-changed"))
     setenv("NEREID_PRINT_AFTER_CHANGED", "1", 1);
+  if (nrd_error *error = nrd_check_settings()) // reads them again
+    return failed(error);
 
   if (parsed.has("--list")) {
     ModuleHandle module;

@@ -3,6 +3,7 @@
 #include "faces/cli/selection.h"
 #include "faces/cli/timing.h"
 #include "nereid/nereid.h"
+#include "nereid/settings.h"
 #include "support/text.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -320,6 +321,12 @@ int main(int argc, char **argv) {
     std::fputs(helpText(*command).c_str(), stdout);
     return finished(0);
   }
-  return finished(command->handOver ? command->handOver(*command, std::move(args))
-                                    : runParsed(*command, args));
+  // The report about this machine shows what is wrong, and ends with an error as well.
+  bool reports = command->name == "doctor";
+  if (nrd_error *error = reports ? nullptr : nrd_check_settings())
+    return failed(error);
+  int status = finished(command->handOver ? command->handOver(*command, std::move(args))
+                                          : runParsed(*command, args));
+  nrd_error *error = reports && !status ? nrd_check_settings() : nullptr;
+  return error ? failed(error) : status;
 }

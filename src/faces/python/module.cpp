@@ -5,6 +5,7 @@
 #include "faces/python/source.h"
 #include "faces/python/stack.h"
 #include "faces/python/values.h"
+#include "nereid/settings.h"
 
 #include <algorithm>
 #include <chrono>
@@ -164,6 +165,10 @@ PyObject *none(nrd_error *error) {
   if (error)
     return raise(error);
   Py_RETURN_NONE;
+}
+
+PyObject *checkSettings(PyObject *, PyObject *) {
+  return none(nrd_check_settings());
 }
 
 PyObject *checkCuda(PyObject *, PyObject *) {
@@ -334,6 +339,8 @@ PyMethodDef methods[] = {
     {"set_settings", setSettings, METH_O,
      "set_settings(entries): NAME=value texts that go before the environment; gives back what is "
      "wrong with them"},
+    {"check_settings", checkSettings, METH_NOARGS,
+     "check_settings(): raises ValueError when a setting has a value that it does not take"},
     {"device_count", deviceCount, METH_NOARGS, "device_count(): number of usable CUDA devices"},
     {"check_cuda", checkCuda, METH_NOARGS,
      "check_cuda(): raises, saying which part is missing, when there is no CUDA device"},

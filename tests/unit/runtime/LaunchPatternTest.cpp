@@ -1,3 +1,4 @@
+#include "nereid/settings.h"
 // A launch that is taken for one like the last must need the same kernel as the look-up finds, and
 // must pass the same arguments. Each launch here follows each other one.
 #include "arguments.h"
@@ -189,6 +190,32 @@ TEST_F(LaunchPatternTest, SettingsThatChange) {
     for (int i = 0; i < 3; ++i)
       launch(usual());
     nrd_string_free(nrd_set_settings(nullptr, 0));
+    launch(usual());
+  }
+}
+
+TEST_F(LaunchPatternTest, SettingsThatAreWrong) {
+  for (const char *entry : {"NEREID_DEBUG=2", "NEREID_CPU_THREADS=-1", "NEREID_SPLIT_PRODUCTS=all",
+                            "NEREID_TRITON_VERSION=new"}) {
+    for (int i = 0; i < 3; ++i)
+      launch(usual());
+    char *problems = nrd_set_settings(&entry, 1);
+    EXPECT_NE(problems, nullptr) << entry;
+    nrd_string_free(problems);
+    nrd_launch how = once();
+    Args args = usual();
+    std::string name = std::string(entry).substr(0, std::string_view(entry).find('='));
+    for (nrd_error *error : {nrd_dispatch(mix.get(), args.data(), count, nullptr, &how, nullptr),
+                             nrd_check_settings()}) {
+      ASSERT_NE(error, nullptr) << entry;
+      EXPECT_EQ(nrd_error_get_kind(error), NRD_ERROR_ARGUMENT);
+      EXPECT_NE(std::string(nrd_error_message(error)).find("setting `" + name + "` expects "),
+                std::string::npos)
+          << nrd_error_message(error);
+      nrd_error_free(error);
+    }
+    nrd_string_free(nrd_set_settings(nullptr, 0));
+    EXPECT_EQ(nrd_check_settings(), nullptr);
     launch(usual());
   }
 }

@@ -1,5 +1,6 @@
 #include "support/settings.h"
 
+#include "support/bad_settings.h"
 #include "support/diagnostics.h"
 #include "support/first_use.h"
 #include "support/packages.h"
@@ -57,7 +58,7 @@ TEST(Settings, ReportBadValues) {
   EXPECT_EQ(diagnostics.diagnostics()[0].name(), "BadSettingValue");
   EXPECT_EQ(diagnostics.renderAll(),
             "error: setting `NEREID_STRICT` expects `0` or `1`, found `2`\n"
-            "error: setting `NEREID_CPU_THREADS` expects an integer, found `many`\n");
+            "error: setting `NEREID_CPU_THREADS` expects an integer of at least 0, found `many`\n");
   diagnostics.clear();
   settings = read({"NEREID_OVERLAP_STORES=group", "NEREID_WARP_SPECIALIZE=always",
                    "NEREID_TENSOR_COPIES=1", "NEREID_SKIP_SCALING=1"},
@@ -74,6 +75,30 @@ TEST(Settings, ReportBadValues) {
   diagnostics.clear();
   EXPECT_EQ(read({"NEREID_CPU_THREADS=4"}, diagnostics).cpuThreads, 4);
   EXPECT_FALSE(diagnostics.hasErrors());
+}
+
+TEST(Settings, KeepBadValuesOfTheProcess) {
+  DiagnosticEngine ignored;
+  EXPECT_TRUE(badSettings().empty());
+  Settings::setOverrides({"NEREID_TUNING_BUDGET=-1", "NEREID_CACHE=maybe", "TRITON_F32_DEFAULT=fp8",
+                          "NEREID_TRITON_VERSION=new", "NEREID_TIME=1"},
+                         ignored);
+  EXPECT_EQ(badSettings(),
+            (std::vector<BadSetting>{
+                {"NEREID_CACHE", "`0` or `1`", "maybe"},
+                {"NEREID_TUNING_BUDGET", "an integer of at least 0", "-1"},
+                {"NEREID_TRITON_VERSION", "a release of Triton such as `3.8`", "new"},
+                {"TRITON_F32_DEFAULT", "`ieee`, `tf32`, `tf32x3`, `bf16x3` or `bf16x6`", "fp8"}}));
+  EXPECT_TRUE(Settings::current().time);
+  Settings::setOverrides({"NEREID_TIME=1", "NEREID_CACHE=no", "NEREID_ASSEMBLER=ptxas"}, ignored);
+  EXPECT_TRUE(badSettings().empty());
+  // Other values that are bad, the same settings: they are read again all the same.
+  Settings::setOverrides({"NEREID_TIME=1", "NEREID_CACHE=0", "NEREID_ASSEMBLER=as"}, ignored);
+  Settings::setOverrides({"NEREID_TIME=1", "NEREID_CACHE=0", "NEREID_ASSEMBLER=ld"}, ignored);
+  ASSERT_EQ(badSettings().size(), 1u);
+  EXPECT_EQ(badSettings()[0].value, "ld");
+  Settings::setOverrides({}, ignored);
+  EXPECT_TRUE(badSettings().empty());
 }
 
 TEST(Settings, ReportUnknownNames) {

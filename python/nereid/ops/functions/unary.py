@@ -304,7 +304,8 @@ def i0(x):
 
 @nereid.jit
 def i1(x):
-    return tl.where(tl.abs(x) == float("inf"), float("nan"), libdevice.cyl_bessel_i1(x))
+    result = tl.where(tl.abs(x) == float("inf"), float("nan"), libdevice.cyl_bessel_i1(x))
+    return tl.where(x == 0, 0.0, result)  # also of -0, as ATen
 
 
 @nereid.jit
@@ -332,7 +333,8 @@ def i0e(x):
 
 @nereid.jit
 def i1e(x):
-    return tl.where(x != x, x, scaled_bessel(x, libdevice.cyl_bessel_i1(x), 1))
+    result = tl.where(x != x, x, scaled_bessel(x, libdevice.cyl_bessel_i1(x), 1))
+    return tl.where(x == 0, 0.0, result)  # also of -0, as ATen
 
 
 @nereid.jit
