@@ -75,19 +75,23 @@ slots, block_table, lengths = torch.arange(32), torch.tensor([[0, 1], [2, 3]]), 
     "ops-fused.md": {
         1: "bias, eps = torch.zeros(4096), 1e-5\n", 3: "gate = up = torch.randn(4, 64)\n",
         4: "x, weight, gate_weight, up_weight = torch.randn(4, 64), torch.randn(32, 64), torch.randn(32, 64), torch.randn(32, 64)\n",
-        5: "a, b, a_scale, b_scale = torch.randn(16, 64).to(torch.float8_e4m3fn), torch.randn(32, 64).to(torch.float8_e4m3fn), torch.ones(()), torch.ones(())\n",
-        6: """
+        5: """
+x, residual, weight = torch.randn(4, 64), torch.randn(4, 64), torch.ones(64)
+q_weight, k_weight, v_weight, gate_weight, up_weight, down_weight = (torch.randn(*shape) for shape in (*[(64, 64)] * 3, *[(32, 64)] * 2, (64, 32)))
+""",
+        6: "a, b, a_scale, b_scale = torch.randn(16, 64).to(torch.float8_e4m3fn), torch.randn(32, 64).to(torch.float8_e4m3fn), torch.ones(()), torch.ones(())\n",
+        7: """
 q, k, v = torch.randn(6, 4, 64), torch.randn(6, 2, 64), torch.randn(6, 2, 64)
 angles = torch.randn(128, 32)
 cos, sin, slots, positions = angles.cos(), angles.sin(), torch.arange(6), torch.arange(6)
 key_cache = value_cache = torch.zeros(4, 16, 2, 64)
 q_weight = k_weight = torch.ones(64)
-""", 7: "logits, target, x, weight = torch.randn(8, 100), torch.randint(100, (8,)), torch.randn(8, 64), torch.randn(100, 64)\n",
-        9: "residual = torch.randn(8, 64)\n", 10: "model = torch.nn.Linear(64, 64)\nmodel(x).sum().backward()\ngrads, max_norm = [p.grad for p in model.parameters()], 1.0\n",
-        11: """
+""", 8: "logits, target, x, weight = torch.randn(8, 100), torch.randint(100, (8,)), torch.randn(8, 64), torch.randn(100, 64)\n",
+        10: "residual = torch.randn(8, 64)\n", 11: "model = torch.nn.Linear(64, 64)\nmodel(x).sum().backward()\ngrads, max_norm = [p.grad for p in model.parameters()], 1.0\n",
+        12: """
 import torch.nn.functional as F
 x, norm_weight, gate_weight, up_weight, weight = (torch.randn(*shape, requires_grad=True) for shape in ((8, 64), (64,), (32, 64), (32, 64), (64, 32)))
-""", 12: "model = torch.nn.Module()\nmodel.lm_head = torch.nn.Linear(64, 100)\n"
+""", 13: "model = torch.nn.Module()\nmodel.lm_head = torch.nn.Linear(64, 100)\n"
     },
     "ops-products.md": {0: FUSED + "x, router, gate_up, down = torch.randn(6, 64), torch.randn(4, 64), torch.randn(4, 64, 64), torch.randn(4, 64, 32)\n"},
     "python.md": {3: """

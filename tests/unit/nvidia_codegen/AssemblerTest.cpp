@@ -189,15 +189,6 @@ TEST(Assembler, ACrashOfNvJitLinkIsAnError) {
 
 TEST(Assembler, ChoiceBySetting) {
   {
-    Environment environment({{"NEREID_ASSEMBLER", "clang"}});
-    auto found = findAssembler();
-    ASSERT_FALSE(bool(found));
-    EXPECT_NE(llvm::toString(found.takeError())
-                  .find("the setting NEREID_ASSEMBLER expects `nvjitlink`, `ptxas` or `driver`, "
-                        "found `clang`"),
-              std::string::npos);
-  }
-  {
     Environment environment({{"NEREID_PTXAS", "/no/such/ptxas"}});
     auto found = findAssembler();
     ASSERT_FALSE(bool(found));

@@ -121,17 +121,13 @@ std::unique_ptr<Assembler> open(llvm::StringRef kind, const std::string &ptxas, 
     return openNvJitLink(none);
   if (kind == "driver")
     return openDriverLinker(none);
-  if (kind == "ptxas") {
-    std::string path = ptxas.empty() ? findProgram("ptxas") : ptxas;
-    if (path.empty()) {
-      none.why = "no program `ptxas` was found";
-      return nullptr;
-    }
-    return openPtxas(path, none);
+  assert(kind == "ptxas");
+  std::string path = ptxas.empty() ? findProgram("ptxas") : ptxas;
+  if (path.empty()) {
+    none.why = "no program `ptxas` was found";
+    return nullptr;
   }
-  none.why = "the setting NEREID_ASSEMBLER expects `nvjitlink`, `ptxas` or `driver`, found `" +
-             kind.str() + "`";
-  return nullptr;
+  return openPtxas(path, none);
 }
 
 /// The PTX version that an assembler has to read; 0 for no architecture.
