@@ -89,10 +89,10 @@ nrd_status embedded::launchCpu(const Chosen &chosen, const nrd_embedded_launch &
   const cpu::SiteTable *sites = sitesOf(chosen);
   if (!run)
     return NRD_OK;
-  if (askedThreads() < 0)
+  static const bool isUnderstood = askedThreads() >= 0; // read once, as the pool does
+  if (!isUnderstood)
     return fail(NRD_STATUS_ARGUMENT,
-                "setting `NEREID_CPU_THREADS` expects an integer of at least 0, found `%s`",
-                std::getenv("NEREID_CPU_THREADS"));
+                "setting `NEREID_CPU_THREADS` expects an integer of at least 0");
   uint64_t passed[maxSlots];
   passedSlots(chosen, slots, passed);
   cpu::LaunchOptions options;

@@ -249,6 +249,9 @@ def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
     assert done.returncode == 0, done.stderr
     printed = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60).stdout
     assert printed.splitlines() == [message, message]
+    if message == "ran":  # the same program with a setting that it does not take
+        printed = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60, env=os.environ | {"NEREID_CPU_THREADS": "many"}).stdout
+        assert printed.splitlines() == ["setting `NEREID_CPU_THREADS` expects an integer of at least 0"] * 2
 
 
 def test_generated_files_of_another_form_do_not_compile(tmp_path):
