@@ -12,6 +12,7 @@ import argparse
 import collections
 import pathlib
 import sys
+import unittest.mock
 import weakref
 
 import torch
@@ -104,8 +105,7 @@ def on_meta(aquila):
 
 def count(aquila, size, operators, recompute, batch, sequence):
     """{what: bytes} of a step, "kept" as {operator: bytes} and "place": the operator at the peak."""
-    aquila.OPERATORS["aten"] = on_meta(aquila)
-    with torch.device("meta"):
+    with torch.device("meta"), unittest.mock.patch.dict(aquila.OPERATORS, aten=on_meta(aquila)):
         decoder = aquila.Decoder(size, operators, torch.bfloat16, recompute)
         decoder.cos = decoder.sin = torch.empty(sequence, size.head // 2)
         tokens = torch.empty(batch, sequence, dtype=torch.int64)

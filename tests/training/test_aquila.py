@@ -371,6 +371,15 @@ def test_compare(example, alone, capsys, tmp_path):
     (tmp_path / "b.csv").write_text("\n".join([*text[:-1], ",".join([*row[:2], str(float(row[2]) + 1), *row[3:]])]) + "\n")
     assert compare.main([str(alone), str(tmp_path / "b.csv"), "--last", "5", "--tolerance", "0.1"]) == 1
     assert "largest difference: +1.000e+00 at step 20" in capsys.readouterr().out
+    pairs = [str(alone), str(tmp_path / "b.csv"), str(alone), str(alone)]
+    assert compare.main([*pairs, "--last", "5", "--tolerance", "0.11", "--plot", str(tmp_path / "pairs.svg")]) == 0
+    said = capsys.readouterr().out  # differences of 1/5 and 0 in the last five steps
+    assert "steps    16 to    20: +0.1000  0.1414  0.1000; 0.0000 and 0.1414\n" in said and "steps     1 to     4: +0.0000  0.0000" in said
+    xml.etree.ElementTree.parse(tmp_path / "pairs.svg")
+    assert compare.main([*pairs, "--last", "5", "--tolerance", "0.09"]) == 1
+    with pytest.raises(SystemExit):
+        compare.main(pairs[:3])
+    assert "runs come in pairs, found 3" in capsys.readouterr().err
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
     assert compare.main([str(alone), str(tmp_path / "c.csv")]) == 2
     assert "c.csv is no record of a run" in capsys.readouterr().err
@@ -405,7 +414,6 @@ def test_counted_memory(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLE.parents[2] / "benchmarks"))
     import model
     import training_memory
-    monkeypatch.setitem(model.OPERATORS, "aten", model.Aten)
     kept = {}
     for layers in (2, 3):
         size = model.Size(layers, 64, 4, 160, vocabulary=1000)
@@ -415,6 +423,7 @@ def test_counted_memory(monkeypatch):
             parameters = layers * (4 * 64**2 + 3 * 64 * 160 + 2 * 64) + 2 * 1000 * 64 + 64
             assert (found["parameters"], found["optimizer"], found["gradients"]) == (4 * parameters, 8 * parameters, 4 * parameters)
             assert found["most"] >= 12 * parameters + found["kept of all"]
+    assert model.OPERATORS["aten"] is model.Aten  # --measure trains after counting
     tokens, weights, lse = 2 * 128, 2 * (4 * 64**2 + 3 * 64 * 160), 4 * 2 * 4 * 128
     # In elements of the width by token: two sums, q, k, v, the result of attention, gate and up of 2.5.
     fused = tokens * 64 * 2 * (2 + 4 + 2 * 2.5) + lse

@@ -44,7 +44,7 @@ def read(path):
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
 
 
-COLOURS = ("#1b6ca8", "#c8553d", "#588b3c", "#7a4f9e")
+COLOURS = ("#1b6ca8", "#c8553d", "#588b3c", "#7a4f9e", "#8a6d1d", "#3a9a9a")
 
 
 def _ticks(low, high, count=5):
