@@ -6,6 +6,9 @@
 
 A step either reads prompts, up to `prompt_tokens` of them, longer ones in parts, or draws one token for each sequence that runs. New requests are admitted while there are places and pages.
 Where pages run out, the request that was admitted last gives its pages back and waits; it reads its prompt and what it has written again later.
+
+On GPUs a step that draws is started before the tokens of the one before are known to the host, if the same sequences run in both: the GPU passes tokens on itself, and the host works meanwhile. A sequence that
+turns out to have drawn its `stop` is computed once too often; that token is dropped.
 """
 
 import collections
@@ -66,9 +69,10 @@ def bucket(count):
 
 
 class Engine:
-    """batch: sequences that run at once. prompt_tokens: of a step. longest: tokens that a sequence may have, at most the model's positions. graphs: CUDA graphs of the steps that draw; None: on GPUs."""
+    """batch: sequences that run at once. prompt_tokens: of a step. longest: tokens that a sequence may have, at most the model's positions. graphs: CUDA graphs of the steps that draw; None: on GPUs.
+    ahead: steps that draw start before the tokens of the last one are read; None: on GPUs."""
 
-    def __init__(self, model, batch=8, prompt_tokens=2048, longest=None, graphs=None):
+    def __init__(self, model, batch=8, prompt_tokens=2048, longest=None, graphs=None, ahead=None):
         longest = model.positions if longest is None else longest
         if not 1 <= longest <= model.positions:
             raise ValueError(f"`longest` is {longest}: expected 1 to {model.positions}, the model's positions")
@@ -79,11 +83,13 @@ class Engine:
             raise ValueError("`graphs` is True: expected a model on a GPU")
         self.model, self.batch, self.prompt_tokens, self.longest = model, batch, prompt_tokens, longest
         self.graphs = model.device.type == "cuda" if graphs is None else graphs
+        self.ahead = model.device.type == "cuda" if ahead is None else ahead
         self.width = -(-longest // model.page)
         self.free = list(range(model.pages - 1, -1, -1))
         self.waiting, self.running = collections.deque(), []
         self.times = Times()
         self._captured, self._pool = {}, None
+        self._started = None  # a step that draws, not read yet: (requests, tokens)
         self._number = 0
 
     def submit(self, prompt, limit, temperature=0.0, top_k=0, top_p=1.0, stop=-1):
@@ -105,17 +111,24 @@ class Engine:
 
     def run(self):
         """Yields an `Event` for each token until no request is left; requests may be submitted meanwhile."""
-        while self.waiting or self.running:
+        while self.waiting or self.running or self._started:
             yield from self.step()
 
     def step(self):
         """One step: the events of it, none where only a part of a prompt was read."""
         start = time.perf_counter()
-        self._admit()
-        reading = [request for request in self.running if request.read < len(request) - 1 or not request.tokens]
-        parts = self._parts(reading)
-        chosen, tokens = self._prompts(parts) if parts else self._draws()
-        drawn = tokens.tolist()
+        parts = []
+        if self._started:
+            (chosen, tokens), self._started = self._started, None
+        else:
+            self._admit()
+            reading = [request for request in self.running if request.read < len(request) - 1 or not request.tokens]
+            parts = self._parts(reading)
+            chosen, tokens = self._prompts(parts) if parts else self._draws()
+        arrived = self._transfer(tokens)
+        if not parts and self._may_run_ahead(chosen):
+            self._started = self._draws(tokens)
+        drawn = arrived()
         seconds = time.perf_counter() - start
         if parts:
             self.times.prompt_steps += 1
@@ -123,16 +136,45 @@ class Engine:
         else:
             self.times.draw_steps += 1
             self.times.draw_seconds += seconds
-            self.times.draw_tokens += len(chosen)
         events = []
         for request, token in zip(chosen, drawn):
+            if request.reason:  # ended by the step before, whose tokens were not known yet
+                continue
+            self.times.draw_tokens += not parts
             request.tokens.append(token)
             events.append(Event(request, token))
             if token == request.stop or len(request.tokens) == request.limit:
                 request.reason = "stop" if token == request.stop else "length"
                 self.running.remove(request)
                 self._release(request)
+        if self._started and all(request.reason for request in self._started[0]):
+            self._started = None
         return events
+
+    # Steps that start ahead.
+
+    def _transfer(self, tokens):
+        """Starts the way of tokens to the host, before later work of the stream; a function that waits for them."""
+        if tokens.device.type != "cuda":
+            return tokens.tolist
+        there = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
+        there.copy_(tokens, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+
+        def arrived():
+            event.synchronize()
+            return there.tolist()
+
+        return arrived
+
+    def _may_run_ahead(self, drawing):
+        """Will the sequences that draw draw again, with pages for it, and no other beside them? A sequence that has ended, but was computed once more, ends that."""
+        if not self.ahead or drawing != self.running:
+            return False
+        if self.waiting and len(self.running) < self.batch or any(len(request.tokens) + 1 >= request.limit for request in drawing):
+            return False
+        return sum(-(-(len(request) + 1) // self.model.page) - len(request.pages) for request in drawing) <= len(self.free)
 
     # Pages.
 
@@ -199,23 +241,25 @@ class Engine:
             return [], torch.empty(0, dtype=torch.int64)
         return requests, fused.sample(logits[done] if len(done) < len(parts) else logits, *self._settings(requests, len(requests)))
 
-    def _draws(self):
-        """The next token of each sequence that runs. (requests, tokens)"""
+    def _draws(self, before=None):
+        """The next token of each sequence that runs. before: their last tokens, on the device, where `Request.tokens` lacks them yet. (requests, tokens)"""
+        more = 0 if before is None else 1
         for request in list(self.running):
             if request in self.running:
-                self._reserve(request, len(request))
+                self._reserve(request, len(request) + more)
         requests = list(self.running)
         size = bucket(len(requests))
         padding = size - len(requests)
-        places = [len(request) - 1 for request in requests]
+        places = [len(request) - 1 + more for request in requests]
         values = {
-            "tokens": torch.tensor([request.tokens[-1] for request in requests] + [0] * padding), "positions": torch.tensor(places + [0] * padding),
-            "slots": torch.tensor([self._slot(request, place) for request, place in zip(requests, places)] + [-1] * padding), "table": self._table(requests, size, "cpu"),
-            "lengths": torch.tensor([place + 1 for place in places] + [0] * padding, dtype=torch.int32)
+            "positions": torch.tensor(places + [0] * padding), "slots": torch.tensor([self._slot(request, place) for request, place in zip(requests, places)] + [-1] * padding),
+            "table": self._table(requests, size, "cpu"), "lengths": torch.tensor([place + 1 for place in places] + [0] * padding, dtype=torch.int32)
         }
+        last = torch.tensor([request.tokens[-1] for request in requests]) if before is None else before
+        values["tokens"] = torch.nn.functional.pad(last, (0, padding))
         settings = self._settings(requests, size, "cpu")
         for request in requests:
-            request.read = len(request)
+            request.read = len(request) + more
         if self.graphs:
             return requests, self._replay(size, values, settings)[:len(requests)]
         device = self.model.device
@@ -241,10 +285,8 @@ class Engine:
             self._pool = graph.pool()
             self._captured[size] = graph, fixed, chosen, out
         graph, fixed, chosen, out = self._captured[size]
-        for name, value in values.items():
-            fixed[name].copy_(value, non_blocking=True)
-        for held, value in zip(chosen, settings):
-            held.copy_(value, non_blocking=True)
+        for held, value in [*((fixed[name], value) for name, value in values.items()), *zip(chosen, settings)]:
+            held.copy_(value if value.is_cuda else value.pin_memory(), non_blocking=True)
         graph.replay()
         return out
 

@@ -58,6 +58,34 @@ def test_a_request_joins_while_others_run(model):
     assert first.reason == second.reason == "length"
 
 
+@pytest.mark.parametrize("pages, batch", [(16, 8), (6, 4), (16, 2)])
+def test_steps_that_start_ahead(model, pages, batch):
+    """The tokens are the same if a step starts before those of the last one are read: with stops, different lengths, requests that join, and too few pages."""
+    found = []
+    for ahead in (False, True):
+        engine = _engine(model, pages=pages, page=16, batch=batch, prompt_tokens=40, ahead=ahead)
+        prompts = [[3 + (7 * i + j * j) % 200 for j in range(9 + 5 * i)] for i in range(5)]
+        stops = [-1, MAIN["greedy"](model, prompts[1], 20)[11], -1, MAIN["greedy"](model, prompts[3], 20)[2], -1]
+        started = []
+        requests = [engine.submit(prompt, 12 + 4 * i, stop=stop) for i, (prompt, stop) in enumerate(zip(prompts[:4], stops))]
+        events = []
+        while engine.waiting or engine.running or engine._started:
+            events += engine.step()
+            started.append(engine._started is not None)
+            if len(events) == 20:
+                requests.append(engine.submit(prompts[4], 30))
+        if len(requests) < 5:
+            requests.append(engine.submit(prompts[4], 30))
+            events += list(engine.run())
+        assert any(started) == ahead and sorted(engine.free) == list(range(pages)) and not engine.running
+        assert len(events) == sum(len(request.tokens) for request in requests)
+        assert [token for request in requests for token in request.tokens] == [token for request in requests for event in events if event.request is request for token in [event.token]]
+        found.append([(request.tokens, request.reason) for request in requests])
+    assert found[0] == found[1]
+    assert [reason for _, reason in found[0]] == ["length", "stop", "length", "stop", "length"]
+    assert found[0][4][0] == MAIN["greedy"](model, prompts[4], 30)
+
+
 def test_steps_that_draw_do_not_read_prompts(model, monkeypatch):
     """What the host does for a step that draws does not depend on the length of the sequences: it had compared prompts and copied them for each request of the batch."""
     assert batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1) != batching.Request(0, [1, 2], 3, 0.0, 0, 1.0, -1)
