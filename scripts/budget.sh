@@ -2,11 +2,12 @@
 # step only says how long it is expected to take, then with planning= to run.
 #   step SECONDS NAME COMMAND...       runs COMMAND, records a failure with the end of its output, goes on
 #   sampled SECONDS NAME COMMAND...    the same, with a command that takes its sample from $(shrunk N)
+#   spare SECONDS NAME COMMAND...      the same, for what is run only where the rest of the list still fits, with its samples at their smallest
 # SECONDS: on the two quiet cores of docs/notes/compile-time.md, with nothing cached. What steps took so far, against that, is the pace of the machine.
 # Samples become smaller when what is left of the list would not fit into the budget at this pace. A step that still does not fit is left out.
 # `results` is the folder of the records; `budget` the seconds from the start of the script, 0 for no limit.
 : "${budget:=0}"
-planning='' planned_fixed=0 planned_sampled=0 done_expected=0 done_spent=0 steps=0 failures=0 child=''
+planning='' planned_fixed=0 planned_sampled=0 planned_spare=0 done_expected=0 done_spent=0 steps=0 failures=0 child=''
 hang=900     # seconds after which a step hangs; three times what is expected of it, where that is longer
 beyond=300   # seconds after the budget's end at which the last step is cut off
 smallest=600 # percent: samples become no smaller than a sixth
@@ -39,11 +40,12 @@ leave_out() { # leave_out NAME WHY
 
 step() { run_step 100 "$@"; }
 sampled() { run_step "$(shrinking)" "$@"; }
+spare() { run_step 100 "$@"; }
 run_step() { # run_step PERCENT SECONDS NAME COMMAND...: PERCENT is how many times smaller the sample is
-  local percent=$1 seconds=$2 name=$3 start=$SECONDS code=0 kind=planned_fixed
+  local percent=$1 seconds=$2 name=$3 start=$SECONDS code=0 kind=planned_fixed rest=0
   local output="$results/output-$((++steps))" expected=$((seconds * 100 / percent)) limit=0 cut=0 pace
   shift 3
-  if [ "${FUNCNAME[1]}" = sampled ]; then kind=planned_sampled; fi
+  case ${FUNCNAME[1]} in sampled) kind=planned_sampled ;; spare) kind=planned_spare ;; esac
   if [ -n "$planning" ]; then
     printf -v $kind %d $((${!kind} + seconds))
     [ "$planning" = quiet ] || printf '%5d s  %s\n' "$seconds" "$name"
@@ -51,8 +53,9 @@ run_step() { # run_step PERCENT SECONDS NAME COMMAND...: PERCENT is how many tim
   fi
   printf -v $kind %d $((${!kind} - seconds))
   pace=$(pace)
+  if [ $kind = planned_spare ]; then rest=$((planned_fixed + planned_sampled * 100 / smallest + beyond / 2 * 100 / pace)); fi
   if [ "$budget" != 0 ]; then
-    if [ $SECONDS -ge "$budget" ] || [ $((SECONDS + expected * pace / 100)) -gt $((budget + beyond / 2)) ]; then
+    if [ $SECONDS -ge "$budget" ] || [ $((SECONDS + (expected + rest) * pace / 100)) -gt $((budget + beyond / 2)) ]; then
       leave_out "$name" "time: $((budget - SECONDS)) s left, $((expected * pace / 100)) s expected"
       return
     fi
