@@ -1,4 +1,5 @@
-// The precompiled header of unit tests with MLIR: at the tests' level of optimisation, and with GoogleTest.
+// The precompiled header of unit tests with MLIR: at the tests' level of optimisation, and with
+// GoogleTest.
 #pragma once
 #include "ir/ngpu/pch.h"
 
