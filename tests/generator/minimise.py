@@ -108,8 +108,8 @@ def _simpler_surroundings(program):
         other = copy.deepcopy(program)
         other.grid = (1, )
         yield other
-    for key, value in (("num_warps", 4), ("num_warps", 1), ("num_stages", 1)):
-        if program.options.get(key) != value:
+    for key, value, default in (("num_warps", 4, 4), ("num_warps", 1, 4), ("num_stages", 1, 3)):
+        if program.options.get(key, default) > value:   # smaller only: it would go back and forth until the time is over
             other = copy.deepcopy(program)
             other.options[key] = value
             yield other

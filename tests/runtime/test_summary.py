@@ -63,3 +63,16 @@ def test_failed_step(tmp_path):
     assert "    x.cpp:3: runtime error: overflow" in lines and "    artifact: crash-1" in lines
     assert lines[-2:] == ["failed steps: fuzz", "1 passed, 1 failed, 0 skipped"]
     assert len(lines) < 20
+
+
+LATE = """<testsuite><testcase classname="a" name="good"/>
+<testcase classname="a" name="late"><skipped type="pytest.skip" message="left out: the time of the run is over (NEREID_TEST_UNTIL)"/></testcase></testsuite>"""
+
+
+def test_left_out(tmp_path):
+    """What there was no time for is no failure, and named just before the last line."""
+    (tmp_path / "ops.xml").write_text(LATE)
+    (tmp_path / "left-out").write_text("clang-tidy\nfused operators\n")
+    code, lines = summary(tmp_path)
+    assert code == 0
+    assert lines == ["LEFT OUT: clang-tidy; fused operators; 1 tests of ops (time); `scripts/test.sh --all` runs them", "1 passed, 0 failed, 1 skipped"]

@@ -159,15 +159,15 @@ TEST(SharedCopies, AnyNumberOfTrips) {
 }
 
 TEST(SharedCopies, AnyNumberOfStagesAndWarps) {
-  for (int stages : {2, 4, 5})
-    for (int warps : {4, 8}) {
-      Problem p = tiles(3, 3);
-      p.stages = stages;
-      p.warps = warps;
-      p.blockM = warps * 16;
-      p.k = 64 * 5;
-      expectRight(p);
-    }
+  for (auto [stages, warps] :
+       {std::pair(2, 4), std::pair(4, 8), std::pair(5, 4), std::pair(2, 8)}) {
+    Problem p = tiles(3, 3);
+    p.stages = stages;
+    p.warps = warps;
+    p.blockM = warps * 16;
+    p.k = 64 * 5;
+    expectRight(p);
+  }
 }
 
 TEST(SharedCopies, OneTileAProgram) {

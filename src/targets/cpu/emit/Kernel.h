@@ -5,11 +5,21 @@
 // them where they need them) or *materialised* in a Buffer of scratch memory. Scalars are SSA
 // values.
 #pragma once
-#include "support/pch.h"
 #include "targets/cpu/emit/Emit.h"
 #include "targets/cpu/emit/Point.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 #include "targets/source_lines.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <string>
+#include <utility>
 
 namespace nereid::explain {
 struct Report;
