@@ -153,13 +153,21 @@ def test_faults_of_the_protocol(form, line, change, said, tmp_path, monkeypatch)
 
 
 def test_short_launches_do_not_ask_the_engine(tmp_path, monkeypatch):
-    """`auto` decides between the versions by the multiply-adds of the launch."""
+    """`auto` decides between the versions by the multiply-adds of the launch, and by the rows and columns of its result."""
     monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
     launch = Launch(pointers, tmp_path, depth=64)
     assert launch.compiled.metadata.tensor_maps and launch.run() is None
+    bounds = {"work": 64 * (2**32 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
+
+    def lowered(*names):
+        code = launch.code
+        for name in names:
+            code = re.sub(f"= arith.constant {bounds[name]} : i64", "= arith.constant 1 : i64", code)
+            assert code != launch.code
+        return code
+
     # Which version runs shows where the fence of the mbarriers, the first one, is missing.
-    bound = str(2**32 // 64**3)
-    always = re.sub(rf"= arith.constant {64 * int(bound)} : i64", "= arith.constant 1 : i64", launch.code)
-    assert always != launch.code and launch.run(always) is None
     unfenced = lambda code: launch.run(code.replace("ngpu.fence_async", "", 1))
-    assert unfenced(launch.code) is None and "a proxy fence is missing" in unfenced(always)
+    assert all(unfenced(lowered(*names)) is None for names in ((), ("work", ), ("rows", )))
+    always = lowered("work", "rows")
+    assert launch.run(always) is None and "a proxy fence is missing" in unfenced(always)
