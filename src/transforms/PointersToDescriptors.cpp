@@ -167,7 +167,7 @@ private:
   Location loc;
   bool testsLength = false; ///< short launches take the version for threads
   Value holds;              ///< all that must
-  Value first, last; ///< turns of the loop, 64 bits
+  Value first, last;        ///< turns of the loop, 64 bits
 };
 
 //===--- planning ----------------------------------------------------------------------------===//

@@ -272,8 +272,8 @@ TEST(SharedCopies, SharingDifferentBlocksIsWrong) {
   EXPECT_TRUE(!outcome.error.empty() || outcome.wrong);
 }
 
-/// The halves of the cluster's barriers: at the beginning (0) and the end (1) of the kernel's own warps,
-/// and of the further ones (2, 3).
+/// The halves of the cluster's barriers: at the beginning (0) and the end (1) of the kernel's own
+/// warps, and of the further ones (2, 3).
 SmallVector<llvm::CallInst *> halvesOf(llvm::Module &module, llvm::Intrinsic::ID id) {
   SmallVector<llvm::CallInst *> halves;
   for (llvm::Function &function : module)

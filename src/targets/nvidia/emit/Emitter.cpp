@@ -54,8 +54,7 @@ llvm::Value *isMade(Emitter &e, llvm::Value *map) {
   llvm::Value *bits = nullptr;
   for (unsigned word = 0; word < tensorMapMarkWords; ++word) {
     llvm::Value *place = e.b.CreateConstInBoundsGEP1_32(e.b.getInt64Ty(), map, word);
-    llvm::Value *loaded =
-        e.b.CreateAlignedLoad(e.b.getInt64Ty(), place, llvm::Align(16 >> word));
+    llvm::Value *loaded = e.b.CreateAlignedLoad(e.b.getInt64Ty(), place, llvm::Align(16 >> word));
     bits = bits ? e.b.CreateOr(bits, loaded) : loaded;
   }
   llvm::Value *made = e.b.CreateICmpNE(bits, e.b.getInt64(0));
