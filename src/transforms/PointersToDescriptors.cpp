@@ -65,6 +65,12 @@ constexpr double largestConstant = 1e12; ///< in a condition that is tested
 /// What the engine takes for a row does not shrink with rows of less than 128 bytes. With fewer
 /// multiply-adds than these for each such row, a loop of products waits for it.
 constexpr int64_t fullRowBytes = 128, leastWorkOfShortRow = 2560;
+/// Multiply-adds of a launch from which on the engine is faster: its maps, mbarriers and the first
+/// wait cost more than they save in launches of a few microseconds.
+constexpr int64_t leastWorkOfLaunch = int64_t(1) << 32;
+/// Rows and columns of the result from which on it is. With fewer a product waits for memory, and
+/// copies by threads, some of which are masked off, were up to 1.3 times as fast.
+constexpr int64_t leastRows = 256;
 
 /// Does a product of the loop's body wait for `value`?
 bool feedsProduct(Value value, Block *body, unsigned depth = 0) {
@@ -132,6 +138,8 @@ private:
   const char *checkCoordinates(Copy &copy);
   const char *checkConditions();
   const char *checkSpeed(LoadOp &culprit);
+  int64_t workOfTurn();
+  Value isLongLaunch();
   bool isOfLaunch(const Polynomial &number) const;
   bool canCheck(const FormCondition &condition);
   bool isBefore(Value value) const;
@@ -144,6 +152,7 @@ private:
   void require(Value condition) {
     holds = holds ? arith::AndIOp::create(b, loc, holds, condition).getResult() : condition;
   }
+  void testAll();
   void test(const FormCondition &condition);
   void testEnd(const FormCondition &condition, Value variable);
   void makeDescriptor(Copy &copy);
@@ -156,8 +165,9 @@ private:
   SmallVector<Copy, 2> copies;
   OpBuilder b;
   Location loc;
-  Value holds;       ///< all that must
-  Value first, last; ///< turns of the loop, 64 bits
+  bool testsLength = false; ///< short launches take the version for threads
+  Value holds;              ///< all that must
+  Value first, last;        ///< turns of the loop, 64 bits
 };
 
 //===--- planning ----------------------------------------------------------------------------===//
@@ -413,14 +423,19 @@ const char *Versions::checkConditions() {
 }
 
 /// What measurements say (docs/descriptors.md).
+/// Multiply-adds of a turn of the loop.
+int64_t Versions::workOfTurn() {
+  int64_t work = 0;
+  for (auto dot : loop.getBody()->getOps<DotOp>())
+    work += dot.getType().getNumElements() * dot.getA().getType().getShape().back();
+  return work;
+}
+
 const char *Versions::checkSpeed(LoadOp &culprit) {
-  int64_t work = 0, shortRows = 0;
-  auto dots = loop.getBody()->getOps<DotOp>();
-  if (!llvm::hasSingleElement(dots))
+  int64_t shortRows = 0;
+  if (!llvm::hasSingleElement(loop.getBody()->getOps<DotOp>()))
     return "only loops with one product are known to be faster with the copy engine "
            "(`NEREID_TENSOR_COPIES=always` takes others too)";
-  for (auto dot : dots)
-    work += dot.getType().getNumElements() * dot.getA().getType().getShape().back();
   for (Copy &copy : copies) {
     auto type = cast<RankedTensorType>(copy.load.getType());
     int64_t bytes = sizeInBytes(type.getElementType()), row = copy.dims.back().size;
@@ -431,7 +446,7 @@ const char *Versions::checkSpeed(LoadOp &culprit) {
     if (row * bytes < fullRowBytes)
       shortRows += type.getNumElements() / row;
   }
-  if (shortRows * leastWorkOfShortRow > work)
+  if (shortRows * leastWorkOfShortRow > workOfTurn())
     return "the copy engine is slow with rows of less than 128 bytes, and the loop has few "
            "products for each of them (`NEREID_TENSOR_COPIES=always` uses it all the same)";
   return nullptr;
@@ -458,6 +473,8 @@ const char *Versions::plan(LoadOp &culprit, bool onlyFaster) {
   }
   if (const char *why = checkConditions())
     return why;
+  // A loop within another one belongs to programs that run long.
+  testsLength = onlyFaster && !loop->getParentOfType<LoopLikeOpInterface>();
   return onlyFaster ? checkSpeed(culprit) : nullptr;
 }
 
@@ -548,7 +565,54 @@ void Versions::makeDescriptor(Copy &copy) {
     base = AddPtrOp::create(b, loc, base.getType(), base, sum(copy.offset, b.getI64Type(), {}));
   copy.desc = MakeDescriptorOp::create(b, copy.load.getLoc(), desc, base, shape, strides,
                                        /*copy_engine=*/true, /*optional=*/true, IntegerAttr());
-  require(DescMappedOp::create(b, copy.load.getLoc(), copy.desc));
+}
+
+/// Do all turns of all programs have enough work for the engine's costs at the start, and are there
+/// enough rows and columns?
+Value Versions::isLongLaunch() {
+  Type type = b.getI64Type();
+  int64_t step = loop.getConstantStep()->getSExtValue();
+  Value turns =
+      arith::SubIOp::create(b, loc, wide(loop.getUpperBound()), wide(loop.getLowerBound()));
+  for (int axis = 0; axis < 3; ++axis)
+    turns = arith::MulIOp::create(b, loc, turns,
+                                  wide(NumProgramsOp::create(b, loc, b.getI32Type(), axis)));
+  int64_t least = llvm::divideCeil(leastWorkOfLaunch, workOfTurn()) * step;
+  Value isLong =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, turns, constant(least, type));
+  for (const Copy &copy : copies)
+    for (const Dimension &dim : copy.dims) {
+      if (dim.dim < 0 || dim.start.contains(loop.getInductionVar()))
+        continue;
+      Value rows = sum(dim.length, type, {});
+      Value enough =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, rows, constant(leastRows, type));
+      isLong = arith::AndIOp::create(b, loc, isLong, enough);
+    }
+  return isLong;
+}
+
+/// Everything that must hold at run time. Short launches do not read the maps, which are not in the
+/// constant cache yet.
+void Versions::testAll() {
+  scf::IfOp tests;
+  if (testsLength) {
+    tests = scf::IfOp::create(b, loc, b.getI1Type(), isLongLaunch(), /*withElseRegion=*/true);
+    b.setInsertionPointToStart(tests.thenBlock());
+  }
+  for (Copy &copy : copies)
+    require(DescMappedOp::create(b, copy.load.getLoc(), copy.desc));
+  first = wide(loop.getLowerBound());
+  last = arith::SubIOp::create(b, loc, wide(loop.getUpperBound()), constant(1, b.getI64Type()));
+  for (const FormCondition &condition : forms.conditions)
+    test(condition);
+  if (!tests)
+    return;
+  scf::YieldOp::create(b, loc, holds);
+  b.setInsertionPointToStart(tests.elseBlock());
+  scf::YieldOp::create(b, loc, constant(0, b.getI1Type()));
+  b.setInsertionPointAfter(tests);
+  holds = tests.getResult(0);
 }
 
 void Versions::replaceLoad(const Copy &copy, LoadOp load, Value variable) {
@@ -580,10 +644,7 @@ void Versions::replaceLoad(const Copy &copy, LoadOp load, Value variable) {
 void Versions::rewrite() {
   for (Copy &copy : copies)
     makeDescriptor(copy);
-  first = wide(loop.getLowerBound());
-  last = arith::SubIOp::create(b, loc, wide(loop.getUpperBound()), constant(1, b.getI64Type()));
-  for (const FormCondition &condition : forms.conditions)
-    test(condition);
+  testAll();
 
   auto versions = scf::IfOp::create(b, loc, loop.getResultTypes(), holds, /*withElseRegion=*/true);
   loop->replaceAllUsesWith(versions->getResults());

@@ -79,8 +79,8 @@ def test_assembles_without_spills(monkeypatch, tmp_path, capfd, kernel, BM, BN, 
     copies = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\S*", ptx)
     shared = [copy for copy in copies if copy.endswith("multicast::cluster")]
     assert len(shared) == 1 + BN // 64 and len(copies) == 2 * len(shared)
-    # Both parts begin and end together.
-    assert ptx.count("barrier.cluster.wait") == 4
+    # Both parts, and warps that idle where groups of four have registers of their own, begin and end together.
+    assert ptx.count("barrier.cluster.wait") == 4 + ("setmaxnreg" in ptx)
     assert "fence.mbarrier_init.release.cluster" in ptx and "mbarrier.arrive.shared::cluster" in ptx
     source = tmp_path / "kernel.ptx"
     source.write_text(ptx)

@@ -64,10 +64,10 @@ GRID = (3, )
 class Launch:
     """A kernel, compiled once and run as often as asked."""
 
-    def __init__(self, kernel, folder, stages=3, warps=4, divided=False):
+    def __init__(self, kernel, folder, stages=3, warps=4, divided=False, depth=32):
         M, N, K = SIZES
         half = nereid.MockTensor(tl.float16)
-        self.compiled = kernel.warmup(half, half, half, M, N, K, 64, 64, 32, divided, grid=GRID, target="cuda:90", num_stages=stages, num_warps=warps)
+        self.compiled = kernel.warmup(half, half, half, M, N, K, 64, 64, depth, divided, grid=GRID, target="cuda:90", num_stages=stages, num_warps=warps)
         self.code, self.folder = self.compiled.asm["gpu"], folder
         self.a, self.b = ((np.arange(rows * columns).reshape(rows, columns) * by % 5 - 2).astype(np.float16) for rows, columns, by in ((M, K, 3), (K, N, 7)))
         self.want = (self.a.astype(np.float32) @ self.b.astype(np.float32)).astype(np.float16)
@@ -115,8 +115,8 @@ def launched(form, tmp_path, monkeypatch):
     return launch
 
 
-#: Fences that no operation of the async proxy needs: before the last results, which threads store (`changed`, `pointers`), and for the bytes of an mbarrier that has ended (`changed`).
-REDUNDANT = {"changed": 2, "pointers": 3}
+#: Fences that no operation of the async proxy needs: for bytes that are fenced again and those of an mbarrier that has ended (`changed`), and one in the version for threads, which does not run (`pointers`).
+REDUNDANT = {"changed": 2, "pointers": 1}
 
 
 def test_results_and_each_fence(launch, request):
@@ -150,3 +150,24 @@ def test_faults_of_the_protocol(form, line, change, said, tmp_path, monkeypatch)
     for place in places:
         wrong = launch.run(launch.code[:place.start()] + place.expand(change) + launch.code[place.end():])
         assert re.search(said, wrong or ""), f"{wrong}: {place[0]}"
+
+
+def test_short_launches_do_not_ask_the_engine(tmp_path, monkeypatch):
+    """`auto` decides between the versions by the multiply-adds of the launch, and by the rows and columns of its result."""
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
+    launch = Launch(pointers, tmp_path, depth=64)
+    assert launch.compiled.metadata.tensor_maps and launch.run() is None
+    bounds = {"work": 64 * (2**32 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
+
+    def lowered(*names):
+        code = launch.code
+        for name in names:
+            code = re.sub(f"= arith.constant {bounds[name]} : i64", "= arith.constant 1 : i64", code)
+            assert code != launch.code
+        return code
+
+    # Which version runs shows where the fence of the mbarriers, the first one, is missing.
+    unfenced = lambda code: launch.run(code.replace("ngpu.fence_async", "", 1))
+    assert all(unfenced(lowered(*names)) is None for names in ((), ("work", ), ("rows", )))
+    always = lowered("work", "rows")
+    assert launch.run(always) is None and "a proxy fence is missing" in unfenced(always)

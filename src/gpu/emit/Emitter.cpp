@@ -668,6 +668,10 @@ llvm::Value *Emitter::tensorMap(unsigned number) {
   return state->tensorMaps[number];
 }
 
+void Emitter::prefetchMaps() {
+  beginKernel(state->tensorMaps, optionalMaps(kernel));
+}
+
 void Emitter::emitFunctions() {
   auto emit = [&](func::FuncOp source, llvm::Function *function) {
     state->function = function;
@@ -701,8 +705,8 @@ void Emitter::emitFunctions() {
     state->tensorMaps.clear();
     for (unsigned i = 0; isKernel && i < tensorMapCount(kernel); ++i)
       state->tensorMaps.push_back(function->getArg(at + 2 + i));
-    if (isKernel)
-      beginKernel(state->tensorMaps, optionalMaps(kernel));
+    if (isKernel && !state->extraWarps)
+      prefetchMaps();
     emitBlock(source.front());
     Values results;
     for (mlir::Value value : source.front().getTerminator()->getOperands())

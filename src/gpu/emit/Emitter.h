@@ -110,6 +110,8 @@ public:
   llvm::Value *programs();
   /// The address of a tensor map that the launcher passes.
   llvm::Value *tensorMap(unsigned number);
+  /// What a kernel does first. Where it is divided, the first further part does, beside the others.
+  void prefetchMaps();
 
   //===--- emitting
   //------------------------------------------------------------------------------===//

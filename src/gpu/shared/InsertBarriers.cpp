@@ -18,6 +18,9 @@
 // may stand behind the barrier, on the way from the writes to the product as well. It takes as long
 // as memory operations in flight, and before the barrier all warps would wait for the last one.
 //
+// A fence that no access of the other proxy can follow is left out: an epilogue's exchange through
+// shared memory needs none.
+//
 // Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and
 // the pass that made them has put barriers of the group and fences.
 //
@@ -141,6 +144,7 @@ private:
   };
   void findOtherProxy(Operation *op);
   Intervals bytesOf(Value buffer) const;
+  bool otherProxyFollows(Operation *op);
   /// Before `op`, if the accesses meet earlier ones: a barrier.
   /// `crosses`: its writes are to the shared memory of other blocks too.
   void order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
@@ -190,6 +194,7 @@ private:
   BufferUses uses;
   bool severalBlocks;
   Intervals otherProxy; ///< bytes that the matrix unit or the copy engine ever access
+  llvm::DenseSet<Operation *> withOtherProxy; ///< ops that do so, or hold one that does
   llvm::MapVector<Operation *, Decision> decisions;
 };
 
@@ -210,10 +215,29 @@ Intervals Barriers::bytesOf(Value buffer) const {
 }
 
 void Barriers::findOtherProxy(Operation *op) {
-  if (isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))
-    for (Value operand : op->getOperands())
-      if (isa<ngpu::BufferType>(operand.getType()))
-        otherProxy.add(bytesOf(operand));
+  if (!isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))
+    return;
+  for (Operation *outer = op; outer != function && withOtherProxy.insert(outer).second;)
+    outer = outer->getParentOp();
+  for (Value operand : op->getOperands())
+    if (isa<ngpu::BufferType>(operand.getType()))
+      otherProxy.add(bytesOf(operand));
+}
+
+/// Is `op` an access of the other proxy, or may one come after it?
+bool Barriers::otherProxyFollows(Operation *op) {
+  if (withOtherProxy.contains(op))
+    return true;
+  for (; op != function; op = op->getParentOp()) {
+    for (Operation *later = op->getNextNode(); later; later = later->getNextNode())
+      if (withOtherProxy.contains(later))
+        return true;
+    // The other branch of an `if` does not come after this one.
+    Operation *outer = op->getParentOp();
+    if (!isa<scf::IfOp>(outer) && withOtherProxy.contains(outer))
+      return true;
+  }
+  return false;
 }
 
 void Barriers::order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
@@ -387,9 +411,8 @@ void Barriers::visitControl(Operation *op, State &state) {
       })
       .Case<scf::ForOp, scf::WhileOp>([&](auto loop) { visitLoop(loop, state); })
       .Case([&](ngpu::WarpSpecializeOp parts) {
-        // Other warps start here, and end here.
-        if (!state.read.empty() || !state.written.empty() || state.global)
-          barrierBefore(op, state, Barrier::Block);
+        // Other warps start here, and end here; all meet at a barrier of the op's own.
+        barrierAt(op, state, Barrier::Block);
         for (Region &part : parts.getParts()) {
           State own;
           walk(part.front(), own);
@@ -451,9 +474,10 @@ void Barriers::walk(Block &block, State &state) {
 }
 
 void Barriers::write() {
-  for (auto [op, decision] : decisions) {
+  for (auto &[op, decision] : decisions) {
     OpBuilder builder(op);
     bool isBehind = isa<ngpu::WgmmaOp>(op);
+    decision.fence &= otherProxyFollows(op);
     if (decision.fence && !isBehind)
       ngpu::FenceAsyncOp::create(builder, op->getLoc());
     if (decision.barrier == Barrier::Block)

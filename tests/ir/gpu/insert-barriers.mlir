@@ -196,6 +196,61 @@ func.func @other_proxy(%x: !t) attributes {tile.kernel} {
   return
 }
 
+// What only threads access afterwards, as an epilogue does, needs no fence.
+// CHECK-LABEL: func.func @epilogue
+// CHECK:         ngpu.tma_store_wait 0
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_store
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_load
+func.func @epilogue(%x: !t) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  ngpu.tma_store %a to %map[%c0] : !b
+  ngpu.tma_store_wait 0
+  ngpu.local_store %x, %a : !t, !b
+  %0 = ngpu.local_load %a : !b -> !t
+  return
+}
+
+// In a loop the next iteration comes afterwards; the other branch of an `if` does not.
+// CHECK-LABEL: func.func @afterwards
+// CHECK:         scf.for
+// CHECK:           ngpu.tma_store_wait 0
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_store
+// CHECK-NEXT:      ngpu.fence_async
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_load
+// CHECK:         scf.if
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_store
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_load
+// CHECK:         } else {
+// CHECK:           ngpu.tma_store
+func.func @afterwards(%x: !t, %n: i32, %c: i1) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    ngpu.tma_store %a to %map[%c0] : !b
+    ngpu.tma_store_wait 0
+    ngpu.local_store %x, %a : !t, !b
+    %0 = ngpu.local_load %a : !b -> !t
+  }
+  scf.if %c {
+    ngpu.local_store %x, %a : !t, !b
+    %0 = ngpu.local_load %a : !b -> !t
+  } else {
+    ngpu.tma_store %a to %map[%c0] : !b
+    ngpu.tma_store_wait 0
+  }
+  return
+}
+
 // Written by ordinary stores, read by products, which all threads issue: a fence behind the barrier, once for both operands.
 // CHECK-LABEL: func.func @products
 // CHECK:         local_alloc
@@ -314,10 +369,9 @@ func.func private @callee(%x: !t) {
   return
 }
 
-// What was written before is there for all warps of all parts; each part has its own barriers.
+// What was written before is there for all warps of all parts, which meet where they part; each part has its own barriers.
 // CHECK-LABEL: func.func @parts
 // CHECK:         ngpu.local_alloc %arg0
-// CHECK:         ngpu.barrier
 // CHECK-NEXT:    ngpu.warp_specialize
 // CHECK-NEXT:      ngpu.local_load
 // CHECK:         }, {

@@ -272,7 +272,8 @@ TEST(SharedCopies, SharingDifferentBlocksIsWrong) {
   EXPECT_TRUE(!outcome.error.empty() || outcome.wrong);
 }
 
-/// The halves of the cluster's barriers at the beginning of each part (0, 1) and at the end (2, 3).
+/// The halves of the cluster's barriers: at the beginning (0) and the end (1) of the kernel's own
+/// warps, and of the further ones (2, 3).
 SmallVector<llvm::CallInst *> halvesOf(llvm::Module &module, llvm::Intrinsic::ID id) {
   SmallVector<llvm::CallInst *> halves;
   for (llvm::Function &function : module)
@@ -296,14 +297,14 @@ Outcome runWithoutMeetings(ArrayRef<unsigned> numbers) {
 }
 
 TEST(SharedCopies, EndingBeforeTheOtherBlockIsFound) {
-  Outcome outcome = runWithoutMeetings({2, 3});
+  Outcome outcome = runWithoutMeetings({1, 3});
   EXPECT_NE(outcome.error.find("may have ended when others reach"), std::string::npos)
       << outcome.error;
 }
 
 /// The warps of a block meet, those of the cluster do not.
 TEST(SharedCopies, BeginningBeforeTheOtherBlockIsFound) {
-  Outcome outcome = runWithoutMeetings({0, 1});
+  Outcome outcome = runWithoutMeetings({0, 2});
   EXPECT_NE(outcome.error.find("which may not have started"), std::string::npos) << outcome.error;
 }
 

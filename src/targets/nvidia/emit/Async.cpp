@@ -583,7 +583,7 @@ bool emitAsync(Emitter &e, Operation *op) {
         return e.set(op.getResult(), {e.tensorMap(op.getArgument())}), true;
       })
       .Case([&](TensorMapMadeOp op) {
-        return e.set(op.getResult(), {isMade(e.b, e.scalar(op.getMap()))}), true;
+        return e.set(op.getResult(), {isMade(e, e.scalar(op.getMap()))}), true;
       })
       .Case([&](TmaLoadOp op) { return emitTmaLoad(e, op), true; })
       .Case([&](TmaStoreOp op) { return emitTmaStore(e, op), true; })

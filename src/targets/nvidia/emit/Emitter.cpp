@@ -46,29 +46,33 @@ void Emitter::markKernel(llvm::Function &entry, unsigned firstMap) {
 /// kernel finds cold. Launchers pass no optional map with zeros here.
 constexpr unsigned tensorMapMarkWords = 2;
 
-llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map) {
-  llvm::Value *bits = nullptr;
-  for (unsigned word = 0; word < tensorMapMarkWords; ++word) {
-    llvm::Value *place = b.CreateConstInBoundsGEP1_32(b.getInt64Ty(), map, word);
-    llvm::Value *loaded = b.CreateAlignedLoad(b.getInt64Ty(), place, llvm::Align(16 >> word));
-    bits = bits ? b.CreateOr(bits, loaded) : loaded;
-  }
-  return b.CreateICmpNE(bits, b.getInt64(0));
+static void prefetchMap(Emitter &e, llvm::Value *map) {
+  e.ptx(e.b.getVoidTy(), "prefetch.tensormap [$0];", "l", {map}, true);
 }
 
-/// The first copy need not wait for its map.
+llvm::Value *isMade(Emitter &e, llvm::Value *map) {
+  llvm::Value *bits = nullptr;
+  for (unsigned word = 0; word < tensorMapMarkWords; ++word) {
+    llvm::Value *place = e.b.CreateConstInBoundsGEP1_32(e.b.getInt64Ty(), map, word);
+    llvm::Value *loaded = e.b.CreateAlignedLoad(e.b.getInt64Ty(), place, llvm::Align(16 >> word));
+    bits = bits ? e.b.CreateOr(bits, loaded) : loaded;
+  }
+  llvm::Value *made = e.b.CreateICmpNE(bits, e.b.getInt64(0));
+  e.when(e.b.CreateAnd(e.isFirstThread(), made), [&] { prefetchMap(e, map); });
+  return made;
+}
+
+/// The first copy need not wait for its map. An optional one is left to `isMade`: a kernel that
+/// does not ask for it need not read it.
 void Emitter::beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps, uint32_t optional) {
-  if (!tensorMaps.empty())
+  llvm::SmallVector<llvm::Value *> certain;
+  for (auto [number, map] : llvm::enumerate(tensorMaps))
+    if (number >= 32 || !(optional >> number & 1))
+      certain.push_back(map);
+  if (!certain.empty())
     when(isFirstThread(), [&] {
-      for (auto [number, map] : llvm::enumerate(tensorMaps)) {
-        auto prefetch = [&, map = map] {
-          ptx(b.getVoidTy(), "prefetch.tensormap [$0];", "l", {map}, true);
-        };
-        if (number < 32 && (optional >> number & 1))
-          when(isMade(b, map), prefetch);
-        else
-          prefetch();
-      }
+      for (llvm::Value *map : certain)
+        prefetchMap(*this, map);
     });
 }
 

@@ -101,8 +101,9 @@ public:
 
 // Families. True: the op was of this family (and has been emitted, or failed).
 constexpr unsigned tensorMapBytes = 128;
-/// Whether the launcher has made this tensor map: one that it could not make is zeros.
-llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map);
+/// Whether the launcher has made this tensor map: one that it could not make is zeros. Prefetches
+/// one that is made.
+llvm::Value *isMade(Emitter &e, llvm::Value *map);
 
 bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);

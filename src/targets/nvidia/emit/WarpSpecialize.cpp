@@ -1,9 +1,10 @@
 // Parts of a kernel that different warps run at the same time.
 //
 // The block is launched with the warps of all parts. Those of the further parts leave the kernel's
-// code at its entry, wait for the kernel's own warps at a barrier until these have prepared the
-// mbarriers, run their part, and end. The kernel's own go on as if they were alone: barrier 0 is
-// theirs, with their number of threads.
+// code at its entry, give back registers, compute what their part begins with, such as the place of
+// a tile, and wait for the kernel's own warps at a barrier until these have prepared the mbarriers.
+// Then they run the rest of their part, and end. The kernel's own go on as if they were alone:
+// barrier 0 is theirs, with their number of threads.
 #include "targets/nvidia/emit/Emitter.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -36,10 +37,35 @@ void setRegisters(Emitter &e, int32_t registers, bool more) {
           "", {}, /*sideEffects=*/true, /*convergent=*/true);
 }
 
+/// Numbers that the rest of a part uses are computed here, beside the other warps, and not where
+/// LLVM would move them, to their first use behind the barrier.
+void keepBefore(Emitter &e, mlir::Value value) {
+  llvm::Type *type = e.type(value.getType());
+  if (type->isIntegerTy(32) && !isa<llvm::Constant>(e.scalar(value)))
+    e.set(value, {e.ptx(type, "mov.b32 $0, $1;", "=r,r", {e.scalar(value)}, /*sideEffects=*/true)});
+}
+
+/// A part's code, with the barrier before the first op that may touch memory or wait.
+void emitPart(Emitter &e, Block &part) {
+  Operation *first = &part.front();
+  while (first != part.getTerminator() && !first->getNumRegions() && isMemoryEffectFree(first))
+    first = first->getNextNode();
+  for (Operation *op = &part.front(); op != first && !e.failed(); op = op->getNextNode()) {
+    e.emitOp(op);
+    for (mlir::Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return !part.findAncestorOpInBlock(*user)->isBeforeInBlock(first);
+          }))
+        keepBefore(e, result);
+  }
+  meetBeforeParts(e);
+  for (Operation *op = first; op != part.getTerminator() && !e.failed(); op = op->getNextNode())
+    e.emitOp(op);
+}
+
 /// The further parts, one after the other: warps go to theirs, those that are left over end.
 void emitFurtherParts(Emitter &e, ngpu::WarpSpecializeOp op, bool meetAgain) {
   ngpu::FurtherWarps further = ngpu::furtherWarps(op);
-  meetBeforeParts(e);
   llvm::Value *thread = e.intrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
   llvm::BasicBlock *end = e.block("part.end");
   for (auto [number, first] : llvm::enumerate(further.first)) {
@@ -54,12 +80,17 @@ void emitFurtherParts(Emitter &e, ngpu::WarpSpecializeOp op, bool meetAgain) {
     }
     setRegisters(e, op.getRegisters()[number + 1], /*more=*/false);
     if (first + warps < next) { // a group of four has idle warps
-      llvm::BasicBlock *working = e.block("part.working");
-      e.b.CreateCondBr(e.b.CreateICmpULT(thread, e.i32(32 * (first + warps))), working, end);
+      llvm::BasicBlock *working = e.block("part.working"), *idle = e.block("part.idle");
+      e.b.CreateCondBr(e.b.CreateICmpULT(thread, e.i32(32 * (first + warps))), working, idle);
+      e.enter(idle);
+      meetBeforeParts(e);
+      e.b.CreateBr(end);
       e.enter(working);
     }
     e.beginRegion(first, warps, firstPartBarrier + number);
-    e.emitBlock(op.getParts()[number + 1].front());
+    if (number == 0)
+      e.prefetchMaps();
+    emitPart(e, op.getParts()[number + 1].front());
     e.endRegion();
     if (e.failed())
       return;
