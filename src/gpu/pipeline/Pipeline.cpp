@@ -314,6 +314,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.multicast = multicast;
     options.persistentRows = persistentRows;
     options.persistentProducts = persistentProducts;
+    options.persistentAttention = persistentAttention;
     options.keepsNarrow = keepsNarrow;
     options.sendsPartials = sendsPartials;
     options.verify = true;
@@ -366,6 +367,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
                        clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),
                        clEnumValN(PersistentProducts::Always, "always", "all that can"))};
+  Pass::Option<bool> persistentAttention{
+      *this, "persistent-attention", llvm::cl::desc("blocks compute several programs of attention"),
+      llvm::cl::init(false)};
   Pass::Option<bool> keepsNarrow{
       *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
       llvm::cl::init(true)};

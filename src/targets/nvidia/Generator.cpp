@@ -79,6 +79,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
     result.persistentProducts = products == "never"    ? gpu::PersistentProducts::Never
                                 : products == "always" ? gpu::PersistentProducts::Always
                                                        : gpu::PersistentProducts::Measured;
+    result.persistentAttention = Settings::current().persistentAttention;
     result.persistentRows = persistent == "never"    ? gpu::PersistentRows::Never
                             : persistent == "always" ? gpu::PersistentRows::Always
                                                      : gpu::PersistentRows::Wide;
