@@ -174,8 +174,9 @@ def attention(q_ptr, k_ptr, v_ptr, o_ptr, N, BLOCK: tl.constexpr):
 """)
     arguments = ["explain", str(file), "--kernel", "attention", "--signature", "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, 128", "--target", "cuda:90", "--num-warps", "8", "--num-stages", "3"]
     text = "a block runs several, and fetches the first blocks of the next one while it writes results"
+    monkeypatch.setenv("NEREID_PERSISTENT_ATTENTION", "never")
     assert text not in nereid(*arguments).stdout
-    monkeypatch.setenv("NEREID_PERSISTENT_ATTENTION", "1")
+    monkeypatch.delenv("NEREID_PERSISTENT_ATTENTION")
     said = nereid(*arguments).stdout
     assert text in said
     assert """\

@@ -59,12 +59,27 @@ def kernel(head=128, BM=128, BN=128, causal=False, asked=True, form=0, dtype=tor
 
 @pytest.fixture(autouse=True)
 def setting(monkeypatch):
-    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", True)
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "always")
 
 
-def test_off_by_default(monkeypatch):
-    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", False)
-    assert not kernel().metadata.persistent
+@pytest.mark.parametrize("options, expected", [
+    ({}, True),
+    ({"causal": True, "asked": False}, True),
+    ({"head": 64}, False),
+    ({"head": 256, "BN": 64, "num_stages": 2}, False),
+    ({"num_stages": 2}, False),
+    ({"head": 64, "BM": 256, "BN": 64, "num_warps": 16}, False),
+], ids=str)
+def test_default(options, expected, monkeypatch):
+    """What was measured to be faster."""
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "")
+    assert kernel(**options).metadata.persistent == expected
+
+
+def test_never(monkeypatch):
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "never")
+    code = kernel()
+    assert not code.metadata.persistent and "ngpu.warp_specialize" in code.asm["gpu"]
 
 
 @pytest.mark.parametrize("options, expected", [

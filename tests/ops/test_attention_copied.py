@@ -182,7 +182,7 @@ def test_programs_in_turn_on_simulated_threads(size, causal, monkeypatch, tmp_pa
         simulate(code.asm["gpu"], grid, arguments, tmp_path, *launch_options(code, tmp_path))
         launched.append(grid)
 
-    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", True)
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "always")
     monkeypatch.setattr(attention, "launch", launch)
     monkeypatch.setattr(attention, "can_copy", lambda *_: True)
     monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})

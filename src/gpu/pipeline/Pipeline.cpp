@@ -367,9 +367,12 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
                        clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),
                        clEnumValN(PersistentProducts::Always, "always", "all that can"))};
-  Pass::Option<bool> persistentAttention{
+  Pass::Option<PersistentProducts> persistentAttention{
       *this, "persistent-attention", llvm::cl::desc("blocks compute several programs of attention"),
-      llvm::cl::init(false)};
+      llvm::cl::init(PersistentProducts::Never),
+      llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
+                       clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),
+                       clEnumValN(PersistentProducts::Always, "always", "all that can"))};
   Pass::Option<bool> keepsNarrow{
       *this, "narrow", llvm::cl::desc("compute values of narrow rows again behind reductions"),
       llvm::cl::init(true)};

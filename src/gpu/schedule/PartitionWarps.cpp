@@ -514,7 +514,7 @@ bool Partition::isOperand(tile::DescLoadOp load) const {
 }
 
 void Partition::findOperands() {
-  if (!options.persistentAttention || options.without.persistentProducts)
+  if (!kernel->hasAttr(ngpu::persistentName))
     return;
   kernel.walk([&](tile::DescLoadOp load) {
     bool together = operands.loads.empty() || operands.loads[0]->getBlock() == load->getBlock();

@@ -190,8 +190,31 @@ bool isMeasured(func::FuncOp kernel, const GpuOptions &options) {
   return options.numWarps == 8 && !walked.wasInterrupted();
 }
 
+/// Has the loop over programs of a kernel of attention been measured to be faster? With 8 warps it
+/// has: blocks of 128x128, heads of 128 and three slots (docs/warp-specialisation.md).
+bool isMeasuredAttention(func::FuncOp kernel, const GpuOptions &options) {
+  struct Measured {
+    unsigned slots;         ///< at least
+    int64_t scores, result; ///< registers of a thread for the products' results, at least
+  };
+  constexpr Measured measured[] = {{3, 64, 64}};
+  auto registers = [](ngpu::WgmmaOp product) {
+    return ngpu::layoutOf(product.getType()).getLayout().size(layout::Axis::Register);
+  };
+  auto walked = kernel.walk([&](scf::ForOp loop) {
+    std::optional<ProductPair> pair = findProductPair(loop);
+    bool known = !pair || llvm::any_of(measured, [&](const Measured &one) {
+      return slotsOf(loop, options) >= one.slots && registers(pair->first) >= one.scores &&
+             registers(pair->second) >= one.result;
+    });
+    return known ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return options.numWarps == 8 && !walked.wasInterrupted();
+}
+
 bool qualifies(func::FuncOp kernel, const GpuOptions &options) {
-  if ((options.persistentProducts == PersistentProducts::Never && !options.persistentAttention) ||
+  bool attention = options.persistentAttention != PersistentProducts::Never;
+  if ((options.persistentProducts == PersistentProducts::Never && !attention) ||
       options.without.persistentProducts || options.specialise == Specialise::Never ||
       options.numBlocks > 1 || options.multicast || options.splitProducts ||
       kernel->hasAttr(ngpu::persistentName) || !kernel.getBody().hasOneBlock())
@@ -218,7 +241,9 @@ bool qualifies(func::FuncOp kernel, const GpuOptions &options) {
   if (alone)
     return canDivideProducts(kernel, options);
   // Attention that is faster in undivided blocks stays as it is.
-  return options.persistentAttention && hasPairs(kernel, options) &&
+  return attention && hasPairs(kernel, options) &&
+         (options.persistentAttention == PersistentProducts::Always ||
+          isMeasuredAttention(kernel, options)) &&
          dividesProducts(kernel, options);
 }
 

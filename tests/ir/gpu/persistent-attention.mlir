@@ -1,8 +1,9 @@
 // Blocks compute several programs of attention, one after the other: queries in a slot of their own, results from registers.
-// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-attention" | FileCheck %s
-// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-attention" --gpu-partition-warps="warps=8 stages=2 persistent-attention" | FileCheck %s --check-prefix=DIVIDED
+// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-attention=always" | FileCheck %s
+// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-attention=always" --gpu-partition-warps="warps=8 stages=2" | FileCheck %s --check-prefix=DIVIDED
 // RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-products=always" | FileCheck %s --check-prefix=OFF
-// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 specialise=never persistent-attention" | FileCheck %s --check-prefix=OFF
+// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 persistent-attention=measured" | FileCheck %s --check-prefix=OFF
+// RUN: nereid-opt %s --split-input-file --gpu-plan-tensor-maps=warps=8 --gpu-assign-layouts=warps=8 --gpu-persistent-products="warps=8 stages=2 specialise=never persistent-attention=always" | FileCheck %s --check-prefix=OFF
 
 // OFF-NOT: ngpu.programs
 

@@ -96,7 +96,7 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
   gpu::GpuOptions options;
   options.numWarps = p.warps;
   options.numStages = p.stages;
-  options.persistentAttention = true;
+  options.persistentAttention = gpu::PersistentProducts::Always;
   options.verify = true;
   int rows = p.blockM() * p.programs;
   int length = kColumns * (p.differ ? p.programs : p.trips);
