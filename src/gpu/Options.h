@@ -50,6 +50,8 @@ struct GpuOptions {
   bool sendsPartials = false; ///< SendPartials.cpp
   PersistentRows persistentRows = PersistentRows::Never;
   PersistentProducts persistentProducts = PersistentProducts::Never;
+  /// The same of kernels whose loops have two products (PersistentProducts.h).
+  PersistentProducts persistentAttention = PersistentProducts::Never;
   int maxRegisters = 0; ///< 0: no limit of the user's
   Specialise specialise = Specialise::AsAsked;
   OverlapStores overlapStores = OverlapStores::Groups;

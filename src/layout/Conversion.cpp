@@ -208,8 +208,25 @@ MoveCost costOf(const ShufflePlan &plan, const LinearLayout &from, const LinearL
 
 } // namespace
 
+std::optional<LinearLayout> pairsOf(const LinearLayout &layout) {
+  std::array<LinearLayout::Columns, kAxes> columns;
+  for (unsigned axis = 0; axis < kAxes; ++axis)
+    for (auto [bit, column] : llvm::enumerate(layout.flatBases(Axis(axis)))) {
+      bool first = Axis(axis) == Axis::Register && bit == 0;
+      if ((column & 1) != first || (first && column != 1))
+        return std::nullopt;
+      if (!first)
+        columns[axis].push_back(column >> 1);
+    }
+  if (layout.bits(Axis::Register) == 0 || layout.shape().back() < 2)
+    return std::nullopt;
+  llvm::SmallVector<int64_t, 4> shape(layout.shape());
+  shape.back() /= 2;
+  return LinearLayout::fromFlat(shape, std::move(columns));
+}
+
 ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
-                              unsigned elementBits) {
+                              unsigned elementBits, Ways ways) {
   assert(from.shape() == to.shape() && "layouts of one shape");
   elementBits = std::max(elementBits, 8u);
   ConversionPlan plan;
@@ -231,7 +248,7 @@ ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
 
   plan.move = Move::Shared;
   plan.buffer = conflictFreeBuffer(from, to, elementBits, {}, plan.cost);
-  unsigned best = plan.cost.slots() + kSharedOverhead;
+  unsigned best = ways == Ways::WithinWarps ? ~0u : plan.cost.slots() + kSharedOverhead;
   std::optional<Moves> moves = findMoves(from, to);
   for (bool stay : {true, false}) {
     std::optional<ShufflePlan> shuffles = moves ? planRounds(*moves, stay) : std::nullopt;

@@ -57,11 +57,22 @@ struct ConversionPlan {
   LinearLayout buffer;
 };
 
+/// Which ways a conversion may go.
+enum class Ways : uint8_t {
+  All,         ///< the cheapest
+  WithinWarps, ///< not through shared memory, if there is another way
+};
+
 /// Plans the move of elements of `elementBits`. Shuffles are chosen only when they cost less than
-/// shared memory (both estimated in instruction slots). Repeats are moved one by one, each as the
-/// core.
+/// shared memory (both estimated in instruction slots), or where that is excluded. Repeats are
+/// moved one by one, each as the core.
 ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
-                              unsigned elementBits);
+                              unsigned elementBits, Ways ways = Ways::All);
+
+/// The layout of a tensor's pairs of neighbours in the last dimension, where register bit 0 is the
+/// step from one of a pair to the other; nothing for other layouts. If both layouts of a conversion
+/// have one, it may move pairs.
+std::optional<LinearLayout> pairsOf(const LinearLayout &layout);
 
 /// How many elements one access of a thread may move at once between registers of `distributed` and
 /// memory: registers that are consecutive offsets, aligned in every lane. `memory` is a layout of

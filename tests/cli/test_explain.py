@@ -152,6 +152,49 @@ def attention(q_ptr, k_ptr, v_ptr, o_ptr, N, BLOCK: tl.constexpr):
     assert [[block["parameter"] for block in channel["blocks"]] for channel in facts["channels"]] == [["k_ptr"], ["v_ptr"]]
 
 
+def test_programs_of_attention(tmp_path, monkeypatch):
+    """Queries have a channel with one slot, which is none of the loop's; both programs are drawn."""
+    file = tmp_path / "attention.py"
+    file.write_text("""import nereid
+import nereid.language as tl
+
+@nereid.jit
+def attention(q_ptr, k_ptr, v_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK
+    q_d = tl.make_tensor_descriptor(q_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    k_d = tl.make_tensor_descriptor(k_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    v_d = tl.make_tensor_descriptor(v_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    o_d = tl.make_tensor_descriptor(o_ptr, [N, BLOCK], [BLOCK, 1], [BLOCK, BLOCK])
+    q = q_d.load([row, 0])
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for i in tl.range(0, N, BLOCK, warp_specialize=True):
+        p = tl.exp2(tl.dot(q, k_d.load([i, 0]).T))
+        acc = tl.dot(p.to(tl.float16), v_d.load([i, 0]), acc)
+    o_d.store([row, 0], acc.to(tl.float16))
+""")
+    arguments = ["explain", str(file), "--kernel", "attention", "--signature", "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, 128", "--target", "cuda:90", "--num-warps", "8", "--num-stages", "3"]
+    text = "a block runs several, and fetches the first blocks of the next one while it writes results"
+    monkeypatch.setenv("NEREID_PERSISTENT_ATTENTION", "never")
+    assert text not in nereid(*arguments).stdout
+    monkeypatch.delenv("NEREID_PERSISTENT_ATTENTION")
+    said = nereid(*arguments).stdout
+    assert text in said
+    assert """\
+divided warps
+  warps 0 to 7: compute, 240 registers a thread
+  warp 8: copies, 24 registers a thread
+  line 11: 1 slot of 32768 bytes, filled with 128x128xfp16 of `q_ptr`
+  line 13: 3 slots of 32768 bytes, filled with 128x128xfp16 of `k_ptr`
+  line 13: 3 slots of 32768 bytes, filled with 128x128xfp16 of `v_ptr`
+  turns of the loop of line 13, in order and not in time; programs a, b, drawn with 4 each:
+    warp 8 copies `k_ptr`        a0    a1    a2    a3          b0          b1          b2
+    warp 8 copies `v_ptr`           a0    a1    a2    a3          b0          b1          b2
+    warps 0 to 7 compute, store        a0--------- a1--------- a2--------- a3--------- store b0--------- b1--------- b2---------
+""" in said
+    assert said.count("turns of the loop") == 1
+    assert "line 16   store 128x128xfp16 of `o_ptr`: 8 bytes a thread, 8 sectors a warp" in said and "line 16   128x128xfp16 through shuffles" in said
+
+
 def test_advice_about_width():
     assert advice(report(SEED, "add_kernel", ADD.format(":16"))) == []
     lines = [number for number, text in enumerate(open(SEED), 1)

@@ -7,11 +7,12 @@ import re
 import struct
 import subprocess
 
+import nereid
 import nereid.language as tl
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
-from simulator import TOOL, needs_simulator
+from simulator import TOOL, launch_options, needs_simulator
 
 from nereid.ops import _launch, attention
 from nereid.ops.attention import Rules, Tiles
@@ -142,6 +143,58 @@ def leaves(name, value):
         yield name, value
 
 
+def compiled_for_gpu(kernel, arguments, constants, integers, divisible, options, monkeypatch):
+    kinds = {name: _launch._type(value, integers.get(name, "i64")) for name, value in arguments.items()}
+    multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+    with monkeypatch.context() as patch:
+        patch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+        return _launch.compile_kernel(kernel, Device, kinds, constants, True, multiples, **options)
+
+
+def simulate(code, grid, arguments, folder, *options):
+    """Runs IR of a kernel on simulated threads, which write to the tensors among the arguments."""
+    (folder / "kernel.mlir").write_text(code)
+    words, files = [], {}
+    for name, value in (leaf for argument in arguments.items() for leaf in leaves(*argument)):
+        if isinstance(value, torch.Tensor):
+            path = folder / name
+            files[path] = value
+            path.write_bytes(value.view(torch.uint8).numpy().tobytes())
+            words.append(f"{name}={path}:0")
+        else:
+            words.append(f"{name}={struct.unpack('<Q', struct.pack('<d', value))[0] if isinstance(value, float) else int(value) & (1 << 64) - 1}")
+    done = subprocess.run([TOOL, folder / "kernel.mlir", f"--grid={grid}", *options, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for path, value in files.items():
+        value.view(torch.uint8).view(-1).copy_(torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8))
+
+
+@needs_simulator
+@pytest.mark.parametrize("size, causal", [(128, True)])
+def test_programs_in_turn_on_simulated_threads(size, causal, monkeypatch, tmp_path):
+    """The forward kernel for sm_90 with its tiles, two blocks of which compute all programs: two heads of queries for one of keys, lengths that divide by no tile."""
+    q, k, v = (torch.randn(1, heads, tokens, size, generator=torch.Generator().manual_seed(tokens)).half() for heads, tokens in ((2, 200), (1, 140), (1, 140)))
+    rules, launched = Rules(right=0 if causal else None, end=True), []
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
+        code = compiled_for_gpu(kernel, arguments, constants, integers, divisible, options, monkeypatch)
+        assert code.metadata.persistent
+        simulate(code.asm["gpu"], grid, arguments, tmp_path, *launch_options(code, tmp_path))
+        launched.append(grid)
+
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "always")
+    monkeypatch.setattr(attention, "launch", launch)
+    monkeypatch.setattr(attention, "can_copy", lambda *_: True)
+    monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})
+    out, lse = torch.full_like(q, float("nan")), torch.full(q.shape[:3], float("nan"))
+    attention.attend(out, lse, q, k, v, None, size**-0.5, rules, float("-inf"))
+    assert launched == [4]
+    for got, want, bound in zip((out, lse), expected(q, k, v, torch.zeros_like(q), size**-0.5, rules), (1e-3, 1e-5)):
+        finite = torch.isfinite(want)
+        assert torch.equal(got.double()[~finite], want[~finite])
+        assert (got.double() - want)[finite].norm() <= bound * want[finite].norm()
+
+
 @needs_simulator
 @pytest.mark.parametrize("size, causal, one_pass", [(64, False, True), (128, True, True), (128, False, False), (256, True, False)])
 def test_numbers_on_simulated_threads(size, causal, one_pass, monkeypatch, tmp_path):
@@ -151,27 +204,9 @@ def test_numbers_on_simulated_threads(size, causal, one_pass, monkeypatch, tmp_p
     def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
         if "copied" not in kernel.__name__:
             return original(kernel, grid, device, arguments, constants, integers, divisible, **options)
-        kinds = {name: _launch._type(value, integers.get(name, "i64")) for name, value in arguments.items()}
-        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
-        with monkeypatch.context() as patch:
-            patch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-            asm = _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm
+        asm = compiled_for_gpu(kernel, arguments, constants, integers, divisible, options, monkeypatch).asm
         assert "ngpu.warp_specialize" in asm["gpu"]
-        (tmp_path / "kernel.mlir").write_text(asm["tile"])
-        words, files = [], {}
-        for name, value in (leaf for argument in arguments.items() for leaf in leaves(*argument)):
-            if isinstance(value, torch.Tensor):
-                path = tmp_path / name
-                files[path] = value
-                path.write_bytes(value.view(torch.uint8).numpy().tobytes())
-                words.append(f"{name}={path}:0")
-            else:
-                words.append(f"{name}={struct.unpack('<Q', struct.pack('<d', value))[0] if isinstance(value, float) else int(value) & (1 << 64) - 1}")
-        done = subprocess.run([TOOL, tmp_path / "kernel.mlir", "--tile", f"--warps={options['num_warps']}", f"--stages={options['num_stages']}", f"--grid={grid}", *words],
-                              capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        for path, value in files.items():
-            value.view(torch.uint8).view(-1).copy_(torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8))
+        simulate(asm["tile"], grid, arguments, tmp_path, "--tile", f"--warps={options['num_warps']}", f"--stages={options['num_stages']}")
         launched.append(kernel.__name__)
 
     monkeypatch.setattr(attention, "launch", launch)

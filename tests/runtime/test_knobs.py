@@ -228,6 +228,7 @@ def test_a_wrong_value_of_a_setting():
     ("NEREID_CPU_THREADS", "many", "an integer of at least 0"),
     ("NEREID_TUNING_BUDGET", "-1", "an integer of at least 0"),
     ("NEREID_PERSISTENT_PRODUCTS", "wrong", "`asked`, `always` or `never`"),
+    ("NEREID_PERSISTENT_ATTENTION", "wrong", "`measured`, `always` or `never`"),
     ("NEREID_F32_DEFAULT", "fp8", "`ieee`, `tf32`, `tf32x3`, `bf16x3` or `bf16x6`"),
     ("NEREID_TRITON_VERSION", "newest", "a release of Triton such as `3.8`"),
 ])

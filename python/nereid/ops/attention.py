@@ -189,7 +189,8 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
         **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width,
         "COPIES": copied, "SCALES": scales, "THRESHOLD": THRESHOLD if copied and width > 64 else 0
     }
-    launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, _STRIDES if copied else (), num_warps=cut.warps, num_stages=cut.stages)
+    options = {"clusters": True} if copied else {}  # the launcher, which is the library's own, may start fewer blocks than there are programs
+    launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, _STRIDES if copied else (), num_warps=cut.warps, num_stages=cut.stages, **options)
 
 
 def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, rules=Rules(), grad_bias=None, lse_gradient=None, ragged=None):

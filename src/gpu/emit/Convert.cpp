@@ -104,6 +104,30 @@ Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> v
   return result;
 }
 
+/// One core of registers of 16 bits in words of two, where both layouts keep neighbours together.
+std::optional<Values> shufflePairs(Emitter &e, const LinearLayout &source,
+                                   const LinearLayout &target, ArrayRef<llvm::Value *> values) {
+  std::optional<LinearLayout> from = pairsOf(source), to = pairsOf(target);
+  unsigned bits = values.front()->getType()->getPrimitiveSizeInBits();
+  if (!from || !to || bits != 16)
+    return std::nullopt;
+  ConversionPlan plan = planConversion(*from, *to, 2 * bits, Ways::WithinWarps);
+  if (plan.move != Move::Shuffles)
+    return std::nullopt;
+  auto *pair = llvm::FixedVectorType::get(values.front()->getType(), 2);
+  Values words, result;
+  for (size_t i = 0; i < values.size(); i += 2) {
+    llvm::Value *both = llvm::PoisonValue::get(pair);
+    for (unsigned half : {0, 1})
+      both = e.b.CreateInsertElement(both, values[i + half], uint64_t(half));
+    words.push_back(e.b.CreateBitCast(both, e.b.getInt32Ty()));
+  }
+  for (llvm::Value *word : shuffle(e, plan, words, unsigned(to->size(Axis::Register))))
+    for (unsigned half : {0, 1})
+      result.push_back(e.b.CreateExtractElement(e.b.CreateBitCast(word, pair), uint64_t(half)));
+  return result;
+}
+
 /// Through scratch memory, one piece (and one repeat) after the other.
 void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getSrc().getType());
@@ -175,8 +199,8 @@ bool emitConvert(Emitter &e, Operation *op) {
   auto to = cast<RankedTensorType>(convert.getType());
   const LinearLayout &source = ngpu::layoutOf(from).getLayout();
   const LinearLayout &target = ngpu::layoutOf(to).getLayout();
-  ConversionPlan plan =
-      planConversion(source, target, 8 * tile::sizeInBytes(from.getElementType()));
+  ConversionPlan plan = planConversion(source, target, 8 * tile::sizeInBytes(from.getElementType()),
+                                       convert.getWithinWarps() ? Ways::WithinWarps : Ways::All);
   ArrayRef<llvm::Value *> values = e.get(convert.getSrc());
   unsigned fromCore = source.size(Axis::Register), toCore = target.size(Axis::Register);
   Values result;
@@ -189,7 +213,11 @@ bool emitConvert(Emitter &e, Operation *op) {
         result.push_back(core[plan.registers[reg]]);
       break;
     case Move::Shuffles:
-      result.append(shuffle(e, plan, core, toCore));
+      if (auto moved =
+              convert.getWithinWarps() ? shufflePairs(e, source, target, core) : std::nullopt)
+        result.append(*moved);
+      else
+        result.append(shuffle(e, plan, core, toCore));
       break;
     case Move::Shared:
       e.fail(op, "internal error: a conversion through shared memory was not made explicit");

@@ -206,7 +206,7 @@ void explainConversion(ngpu::ConvertLayoutOp convert, Move move, explain::Report
   fact.type = shapeOf(from);
   fact.bytes = from.getNumElements() * bytes;
   fact.cycles = conversionCost(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
-                               8 * bytes, repeats);
+                               8 * bytes, repeats, convert.getWithinWarps());
   fact.how = move == Move::Shared     ? "shared memory"
              : move == Move::Shuffles ? "shuffles"
                                       : "registers";

@@ -1,7 +1,7 @@
 // Divided kernels in the report: which warps copy and compute, and the channels between them.
 #include "gpu/explain/Explain.h"
 
-#include "ir/ngpu/Dialect.h"
+#include "ir/ngpu/Programs.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -20,9 +20,10 @@ Value allSlots(Value barrier) {
   return slot ? slot.getBuffer() : barrier;
 }
 
+/// Of the author's loop around an op; of an op without one its own.
 SourcePlace placeOfLoop(Operation *op) {
   auto loop = op->getParentOfType<scf::ForOp>();
-  return placeOf(loop ? loop.getLoc() : op->getLoc());
+  return placeOf(loop && !ngpu::isOverPrograms(loop) ? loop.getLoc() : op->getLoc());
 }
 
 /// Products of a turn of the loop at `place`, counted once where the loop is there in two versions.

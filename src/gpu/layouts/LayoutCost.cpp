@@ -189,11 +189,15 @@ double sharedStoreCost(const LinearLayout &from, unsigned elementBits, int64_t r
 }
 
 double conversionCost(const LinearLayout &from, const LinearLayout &to, unsigned elementBits,
-                      int64_t repeats) {
+                      int64_t repeats, bool within) {
   if (from == to)
     return 0;
+  if (within && elementBits == 16)
+    if (std::optional<LinearLayout> source = pairsOf(from), target = pairsOf(to); source && target)
+      return conversionCost(*source, *target, 32, repeats, within);
   // One warp after the other has its turn; their instructions are issued by four schedulers.
-  ConversionPlan plan = planConversion(from, to, elementBits);
+  ConversionPlan plan =
+      planConversion(from, to, elementBits, within ? Ways::WithinWarps : Ways::All);
   if (plan.move == Move::Nothing || plan.move == Move::Registers)
     return 0.001 * double(to.size(Axis::Register) * repeats); // equality is still better
   double barriers = plan.move == Move::Shared ? 2 * kBarrier : 0;

@@ -59,8 +59,9 @@ double accessCost(const AccessFacts &facts, const layout::LinearLayout &layout, 
                   AccessKind kind = AccessKind::Load);
 
 /// Cycles to bring a tensor from one layout to another (0: they are equal or equivalent).
+/// `within`: only within warps, in pairs of elements where these stay together.
 double conversionCost(const layout::LinearLayout &from, const layout::LinearLayout &to,
-                      unsigned elementBits, int64_t repeats);
+                      unsigned elementBits, int64_t repeats, bool within = false);
 
 /// Cycles to write a tensor to shared memory in a layout without conflicts.
 double sharedStoreCost(const layout::LinearLayout &from, unsigned elementBits, int64_t repeats,

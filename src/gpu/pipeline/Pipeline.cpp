@@ -314,6 +314,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.multicast = multicast;
     options.persistentRows = persistentRows;
     options.persistentProducts = persistentProducts;
+    options.persistentAttention = persistentAttention;
     options.keepsNarrow = keepsNarrow;
     options.sendsPartials = sendsPartials;
     options.verify = true;
@@ -362,6 +363,12 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<PersistentProducts> persistentProducts{
       *this, "persistent-products",
       llvm::cl::desc("which kernels compute the products of several programs in a block"),
+      llvm::cl::init(PersistentProducts::Never),
+      llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
+                       clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),
+                       clEnumValN(PersistentProducts::Always, "always", "all that can"))};
+  Pass::Option<PersistentProducts> persistentAttention{
+      *this, "persistent-attention", llvm::cl::desc("blocks compute several programs of attention"),
       llvm::cl::init(PersistentProducts::Never),
       llvm::cl::values(clEnumValN(PersistentProducts::Never, "never", "none"),
                        clEnumValN(PersistentProducts::Measured, "measured", "those that gain"),

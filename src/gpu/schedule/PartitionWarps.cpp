@@ -29,10 +29,10 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/CopySlice.h"
 #include "gpu/schedule/OverlapProducts.h"
-#include "gpu/schedule/PersistentProducts.h"
 #include "gpu/schedule/ProductsInFlight.h"
 #include "gpu/schedule/Rings.h"
 #include "gpu/schedule/SharedCopies.h"
+#include "ir/ngpu/Programs.h"
 #include "layout/LinearLayout.h"
 #include "transforms/Explain.h"
 
@@ -127,6 +127,15 @@ struct Rings {
   SmallVector<Value, 2> channels;             ///< of each stream
 };
 
+/// Blocks that loops of pairs read in all their iterations, as attention's queries: the producer
+/// copies them to one slot, in front of the loops' own blocks. It is given back behind the last
+/// loop, so those of the next program arrive under what this one does there.
+struct Operands {
+  SmallVector<tile::DescLoadOp> loads; ///< in order, in the block of the loops
+  SmallVector<Value> buffers;
+  Value channel, slot, phase, hold;
+};
+
 ngpu::BufferType slotOf(tile::DescLoadOp load) {
   return copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
 }
@@ -147,6 +156,7 @@ public:
 
   unsigned run();
   bool dividesAll();
+  bool isDividedAnyway();
 
 private:
   void findStores();
@@ -166,6 +176,12 @@ private:
   void findStreams(Candidate &one) const;
   bool mayRunAhead(Operation *load, Value memory) const;
   void shareCopies();
+  bool isOperand(tile::DescLoadOp load) const;
+  void findOperands();
+  void carryOperands(OpBuilder builder);
+  void putOperands(OpBuilder &builder, const IRMapping &map);
+  void getOperands();
+  void releaseOperands(Block &consumers);
   void makeRings(OpBuilder builder);
   void carryState(Rings &ring);
   std::pair<Value, Value> advance(OpBuilder &builder, Location loc, unsigned slots, Value slot,
@@ -181,6 +197,7 @@ private:
   std::vector<explain::Hint> &advice;
   IRRewriter rewriter;
   SmallVector<Candidate, 2> candidates;
+  Operands operands;
   SmallVector<Rings, 2> rings; ///< they point to `candidates`, which are complete by then
   SmallVector<std::pair<unsigned, Operation *>> stores; ///< with their place in the order of ops
   llvm::DenseMap<Operation *, unsigned> order;
@@ -191,7 +208,7 @@ bool Partition::isAsked(scf::ForOp loop) const {
   if (options.specialise != Specialise::AsAsked)
     return options.specialise == Specialise::Always;
   for (Operation *op = loop; op != kernel; op = op->getParentOp())
-    if (isOverPrograms(op))
+    if (ngpu::isOverPrograms(op))
       return true;
   return isAskedByAuthor(loop);
 }
@@ -249,7 +266,7 @@ const char *Partition::whyNoKernel() {
 bool Partition::mayRunAhead(Operation *load, Value memory) const {
   auto sharesLoop = [&](Operation *store) {
     for (Operation *op = load->getParentOp(); op != kernel; op = op->getParentOp())
-      if (isa<LoopLikeOpInterface>(op) && !isOverPrograms(op) && op->isAncestor(store))
+      if (isa<LoopLikeOpInterface>(op) && !ngpu::isOverPrograms(op) && op->isAncestor(store))
         return true;
     return false;
   };
@@ -467,17 +484,154 @@ void Partition::carryState(Rings &ring) {
                         inside->getResult(inside->getNumResults() - 2 + i));
 }
 
-bool Partition::sliceCopies(CopySlice &slice) {
-  return llvm::all_of(candidates, [&](Candidate &one) {
-    return slice.addControl(one.loads[0]) && slice.add(one.slot) && slice.add(one.phase) &&
-           (!one.sharing || slice.add(one.beside())) &&
-           (!one.sharing ||
-            llvm::all_of(one.sharing->shared,
-                         [&](Value shared) { return !shared || slice.add(shared); })) &&
-           llvm::all_of(one.loads, [&](tile::DescLoadOp load) {
-             return llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); });
-           });
+/// Does a load stand in front of loops of pairs, which alone read its block, all of it?
+bool Partition::isOperand(tile::DescLoadOp load) const {
+  bool any = false;
+  for (const Candidate &one : candidates) {
+    scf::ForOp loop = one.loop;
+    if (loop->getBlock() != load->getBlock())
+      continue;
+    any = true;
+    if (!one.isPair() || !load->isBeforeInBlock(loop))
+      return false;
+  }
+  for (Operation *op = load->getParentOp(); op != kernel; op = op->getParentOp())
+    if (!isa<scf::ForOp>(op))
+      return false;
+  auto isRead = [&](Value buffer, auto &self) -> bool {
+    return llvm::all_of(buffer.getUsers(), [&](Operation *user) {
+      if (isWholeView(user))
+        return self(user->getResult(0), self);
+      return isa<ngpu::WgmmaOp>(user) && llvm::any_of(candidates, [&](const Candidate &one) {
+               return user->getParentOp() == one.loop;
+             });
+    });
+  };
+  return any && !whyNotAhead(load) && llvm::all_of(load->getUsers(), [&](Operation *user) {
+           auto alloc = dyn_cast<ngpu::LocalAllocOp>(user);
+           return alloc && alloc.getType() == slotOf(load) && isRead(alloc.getResult(), isRead);
+         });
+}
+
+void Partition::findOperands() {
+  if (!kernel->hasAttr(ngpu::persistentName))
+    return;
+  kernel.walk([&](tile::DescLoadOp load) {
+    bool together = operands.loads.empty() || operands.loads[0]->getBlock() == load->getBlock();
+    if (together && isOperand(load))
+      operands.loads.push_back(load);
   });
+}
+
+/// One slot, whose turn the loops around carry. `builder`: in front of the parts.
+void Partition::carryOperands(OpBuilder builder) {
+  if (operands.loads.empty())
+    return;
+  Operation *front = operands.loads[0];
+  Location loc = front->getLoc();
+  for (tile::DescLoadOp load : operands.loads)
+    operands.buffers.push_back(makeRing(builder, load.getLoc(), slotOf(load), 1));
+  operands.channel =
+      ngpu::ChannelOp::create(builder, loc, ngpu::ChannelType::get(builder.getContext(), 1),
+                              uint32_t(options.numWarps), false);
+  SmallVector<scf::ForOp> around; // from inside
+  for (Operation *op = front->getParentOp(); op != kernel; op = op->getParentOp())
+    around.push_back(cast<scf::ForOp>(op));
+  rewriter.setInsertionPoint(around.empty() ? front : around.back().getOperation());
+  Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(0));
+  operands.slot = operands.phase = zero;
+  scf::ForOp inner;
+  for (scf::ForOp loop : llvm::reverse(around)) {
+    auto attributes = loop->getDiscardableAttrDictionary();
+    rewriter.setInsertionPoint(loop);
+    auto fresh = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
+        rewriter, operands.phase, /*replaceInitOperandUsesInLoop=*/false,
+        [](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
+          return SmallVector<Value>(args.begin(), args.end());
+        }));
+    fresh->setDiscardableAttrs(attributes);
+    operands.phase = fresh.getRegionIterArgs().back();
+    if (inner) { // the loop around yields what this one ends with
+      Operation *yield = inner.getBody()->getTerminator();
+      yield->setOperand(yield->getNumOperands() - 1, fresh.getResults().back());
+    }
+    inner = fresh;
+  }
+  if (!inner)
+    return;
+  Operation *yield = inner.getBody()->getTerminator();
+  rewriter.setInsertionPoint(yield);
+  Value one = arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(1));
+  yield->setOperand(yield->getNumOperands() - 1,
+                    arith::XOrIOp::create(rewriter, loc, operands.phase, one));
+}
+
+void Partition::putOperands(OpBuilder &builder, const IRMapping &map) {
+  Location loc = operands.loads.back().getLoc();
+  auto put =
+      ngpu::ChannelPutOp::create(builder, loc, operands.channel, map.lookupOrDefault(operands.slot),
+                                 map.lookupOrDefault(operands.phase), Value());
+  Block &body = put.getBody().emplaceBlock();
+  Value barrier = body.addArgument(mbarrierType(builder.getContext()), loc);
+  OpBuilder inside = OpBuilder::atBlockEnd(&body);
+  for (auto [load, buffer] : llvm::zip(operands.loads, operands.buffers)) {
+    SmallVector<Value> coords;
+    for (Value coord : load.getCoords())
+      coords.push_back(map.lookupOrDefault(coord));
+    Value to = ngpu::SlotOp::create(inside, load.getLoc(), slotOf(load), buffer,
+                                    map.lookupOrDefault(operands.slot));
+    ngpu::TmaLoadOp::create(inside, load.getLoc(), tensorMapOf(inside, load.getDesc()), coords, to,
+                            barrier, Value(), Value(), Value(), load.getEvict());
+  }
+}
+
+void Partition::getOperands() {
+  if (operands.loads.empty())
+    return;
+  rewriter.setInsertionPoint(operands.loads[0]);
+  operands.hold = ngpu::ChannelGetOp::create(rewriter, operands.loads[0].getLoc(), operands.channel,
+                                             operands.slot, operands.phase);
+  for (auto [load, buffer] : llvm::zip(operands.loads, operands.buffers)) {
+    rewriter.setInsertionPoint(load);
+    readFromSlot(rewriter, load, slotOf(load), buffer, operands.slot);
+  }
+}
+
+/// The first products of all iterations have ended when a loop has.
+void Partition::releaseOperands(Block &consumers) {
+  if (!operands.hold)
+    return;
+  Operation *last = nullptr;
+  for (Candidate &one : candidates)
+    if (one.loop->getBlock() == operands.hold.getParentBlock() &&
+        (!last || last->isBeforeInBlock(one.loop)))
+      last = one.loop;
+  rewriter.setInsertionPointAfter(last);
+  Operation *release = ngpu::ChannelReleaseOp::create(rewriter, last->getLoc(), operands.channel,
+                                                      operands.hold, Value());
+  while (release->getBlock() != &consumers)
+    release = release->getParentOp();
+  rewriter.setInsertionPointAfter(release);
+  for (Value buffer : operands.buffers)
+    ngpu::LocalDeallocOp::create(rewriter, kernel.getLoc(), buffer);
+}
+
+bool Partition::sliceCopies(CopySlice &slice) {
+  bool front = llvm::all_of(operands.loads, [&](tile::DescLoadOp load) {
+    return slice.addControl(load) && slice.add(operands.slot) && slice.add(operands.phase) &&
+           llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); });
+  });
+  return front && llvm::all_of(candidates, [&](Candidate &one) {
+           return slice.addControl(one.loads[0]) && slice.add(one.slot) && slice.add(one.phase) &&
+                  (!one.sharing || slice.add(one.beside())) &&
+                  (!one.sharing ||
+                   llvm::all_of(one.sharing->shared,
+                                [&](Value shared) { return !shared || slice.add(shared); })) &&
+                  llvm::all_of(one.loads, [&](tile::DescLoadOp load) {
+                    return llvm::all_of(load.getCoords(),
+                                        [&](Value coord) { return slice.add(coord); });
+                  });
+         });
 }
 
 /// The producer's side of one iteration.
@@ -632,6 +786,16 @@ bool Partition::dividesAll() {
   return loops && !walked.wasInterrupted();
 }
 
+bool Partition::isDividedAnyway() {
+  auto walked = kernel.walk([&](scf::ForOp loop) {
+    bool multiplies = llvm::any_of(*loop.getBody(), [](Operation &op) { return isDot(&op); });
+    bool without = loop->hasAttr(tile::withoutCopiesName);
+    return multiplies && !without && !isAsked(loop) ? WalkResult::interrupt()
+                                                    : WalkResult::advance();
+  });
+  return (!walked.wasInterrupted() || isDividedUnasked()) && dividesAll();
+}
+
 unsigned Partition::run() {
   SmallVector<scf::ForOp> asked;
   bool unasked = isDividedUnasked();
@@ -664,6 +828,7 @@ unsigned Partition::run() {
   unsigned deepest = 0;
   Block &body = kernel.getBody().front();
   shareCopies();
+  findOperands();
   OpBuilder top = OpBuilder::atBlockBegin(&body); // in front of all that becomes a part
   for (Candidate &one : candidates)
     deepest = std::max(deepest, one.slots);
@@ -671,6 +836,9 @@ unsigned Partition::run() {
   for (Rings &ring : rings)
     carryState(ring);
   top.setInsertionPointAfter(rings.back().channels.back().getDefiningOp());
+  carryOperands(top);
+  if (operands.channel)
+    top.setInsertionPointAfter(operands.channel.getDefiningOp());
   RegisterSplit split =
       movesRegisters() ? registerSplits[options.numWarps / 4] : RegisterSplit{0, 0};
   auto hasSeveral = [](Candidate &one) {
@@ -696,6 +864,8 @@ unsigned Partition::run() {
   OpBuilder ahead = OpBuilder::atBlockEnd(&producer);
   IRMapping map;
   slice.clone(ahead, consumers, map, [&](Operation &op, OpBuilder &at, const IRMapping &values) {
+    if (!operands.loads.empty() && operands.loads.back() == &op)
+      putOperands(at, values);
     for (Rings &ring : rings)
       for (Candidate *one : ring.loops)
         if (one->loads.back() == &op)
@@ -711,6 +881,7 @@ unsigned Partition::run() {
     OpBuilder begin = OpBuilder::atBlockBegin(&consumers);
     ngpu::TurnStartOp::create(begin, kernel.getLoc());
   }
+  getOperands();
   for (Rings &ring : rings) {
     std::optional<PendingProduct> pending;
     for (auto [i, one] : llvm::enumerate(ring.loops)) {
@@ -729,6 +900,7 @@ unsigned Partition::run() {
       for (Value buffer : buffers)
         ngpu::LocalDeallocOp::create(rewriter, kernel.getLoc(), buffer);
   }
+  releaseOperands(consumers);
   return deepest;
 }
 
@@ -754,6 +926,12 @@ bool isSpecialised(Operation *loop) {
 bool canDivideProducts(func::FuncOp kernel, const GpuOptions &options) {
   std::vector<explain::Hint> advice;
   return Partition(kernel, options, advice).dividesAll();
+}
+
+bool dividesProducts(func::FuncOp kernel, const GpuOptions &options) {
+  std::vector<explain::Hint> advice;
+  return options.specialise != Specialise::Never &&
+         Partition(kernel, options, advice).isDividedAnyway();
 }
 
 unsigned partitionWarps(func::FuncOp kernel, const GpuOptions &options,

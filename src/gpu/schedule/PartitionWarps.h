@@ -29,6 +29,10 @@ unsigned slotsOf(mlir::scf::ForOp loop, const GpuOptions &options);
 /// which there is one at least, if they asked for it? Changes nothing.
 bool canDivideProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
 
+/// Does `partitionWarps` divide all loops with products, because they ask for it or are known to be
+/// faster? Changes nothing.
+bool dividesProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
+
 /// Is this a loop that `partitionWarps` has given to consumers, copies and waits included?
 bool isSpecialised(mlir::Operation *loop);
 

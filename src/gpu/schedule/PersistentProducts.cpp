@@ -15,14 +15,22 @@
 // wait for one another do not run like this: those with atomics, volatile loads, calls, assembly
 // with effects or prints.
 //
+// In kernels of attention, results are written by threads from their registers
+// (StoreFromRegisters.h): shared memory has no room for a buffer beside the slots, and groups of
+// warps do not meet at the end of a program. Their queries have a slot of their own
+// (PartitionWarps.cpp).
+//
 // The producer and the consumers have the loop over programs in common, with the same bounds, so
 // all that is said of their slots in a loop of the author's (Channels.cpp) holds here too.
 #include "gpu/schedule/PersistentProducts.h"
 
+#include "gpu/copies/StoreFromRegisters.h"
+#include "gpu/schedule/OverlapProducts.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/Rings.h"
 #include "ir/ngpu/Dialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
@@ -139,6 +147,29 @@ bool hasOneProductPerLoop(func::FuncOp kernel) {
   return any && !walked.wasInterrupted();
 }
 
+/// Is it attention: has every loop with products a pair of them, and go its blocks to descriptors?
+bool hasPairs(func::FuncOp kernel, const GpuOptions &options) {
+  if (options.numWarps > 4 &&
+      (options.maxRegisters || (options.movesRegisters && !options.movesRegisters())))
+    return false; // the products would not overlap
+  bool any = false;
+  auto walked = kernel.walk([&](Operation *op) {
+    if (auto store = dyn_cast<tile::DescStoreOp>(op))
+      return canStoreFromRegisters(store) ? WalkResult::advance() : WalkResult::interrupt();
+    if (auto store = dyn_cast<tile::StoreOp>(op)) {
+      // Blocks would go through shared memory, where all warps meet.
+      auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
+      return type && type.getRank() > 1 ? WalkResult::interrupt() : WalkResult::advance();
+    }
+    if (!isDot(op))
+      return WalkResult::advance();
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    any = true;
+    return loop && findProductPair(loop) ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return any && !walked.wasInterrupted();
+}
+
 /// Has it been measured to be faster? Of loops that are divided anyway, because the author asks for
 /// it, those of 8 warps and three slots are, whose products only add to an accumulator, with
 /// results stored by the copy engine (docs/notes/performance.md). Loops that are not divided lose
@@ -159,8 +190,31 @@ bool isMeasured(func::FuncOp kernel, const GpuOptions &options) {
   return options.numWarps == 8 && !walked.wasInterrupted();
 }
 
+/// Has the loop over programs of a kernel of attention been measured to be faster? With 8 warps it
+/// has: blocks of 128x128, heads of 128 and three slots (docs/warp-specialisation.md).
+bool isMeasuredAttention(func::FuncOp kernel, const GpuOptions &options) {
+  struct Measured {
+    unsigned slots;         ///< at least
+    int64_t scores, result; ///< registers of a thread for the products' results, at least
+  };
+  constexpr Measured measured[] = {{3, 64, 64}};
+  auto registers = [](ngpu::WgmmaOp product) {
+    return ngpu::layoutOf(product.getType()).getLayout().size(layout::Axis::Register);
+  };
+  auto walked = kernel.walk([&](scf::ForOp loop) {
+    std::optional<ProductPair> pair = findProductPair(loop);
+    bool known = !pair || llvm::any_of(measured, [&](const Measured &one) {
+      return slotsOf(loop, options) >= one.slots && registers(pair->first) >= one.scores &&
+             registers(pair->second) >= one.result;
+    });
+    return known ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return options.numWarps == 8 && !walked.wasInterrupted();
+}
+
 bool qualifies(func::FuncOp kernel, const GpuOptions &options) {
-  if (options.persistentProducts == PersistentProducts::Never ||
+  bool attention = options.persistentAttention != PersistentProducts::Never;
+  if ((options.persistentProducts == PersistentProducts::Never && !attention) ||
       options.without.persistentProducts || options.specialise == Specialise::Never ||
       options.numBlocks > 1 || options.multicast || options.splitProducts ||
       kernel->hasAttr(ngpu::persistentName) || !kernel.getBody().hasOneBlock())
@@ -178,11 +232,39 @@ bool qualifies(func::FuncOp kernel, const GpuOptions &options) {
     return otherAxis || overPrograms || (!isEnd && !isAllowed(op)) ? WalkResult::interrupt()
                                                                    : WalkResult::advance();
   });
-  return ofAxis && !walked.wasInterrupted() && hasOneProductPerLoop(kernel) &&
-         takeEqualTime(kernel) &&
-         (options.persistentProducts == PersistentProducts::Always ||
-          isMeasured(kernel, options)) &&
-         canDivideProducts(kernel, options);
+  if (!ofAxis || walked.wasInterrupted())
+    return false;
+  bool alone =
+      options.persistentProducts != PersistentProducts::Never && hasOneProductPerLoop(kernel) &&
+      takeEqualTime(kernel) &&
+      (options.persistentProducts == PersistentProducts::Always || isMeasured(kernel, options));
+  if (alone)
+    return canDivideProducts(kernel, options);
+  // Attention that is faster in undivided blocks stays as it is.
+  return attention && hasPairs(kernel, options) &&
+         (options.persistentAttention == PersistentProducts::Always ||
+          isMeasuredAttention(kernel, options)) &&
+         dividesProducts(kernel, options);
+}
+
+/// The program of an iteration whose blocks take their programs forwards and backwards in turn: in
+/// every second round, those of the round from its end. So a block does not get all the long ones
+/// where programs that follow one another differ in length, as in causal attention.
+Value inTurns(OpBuilder &b, scf::ForOp loop) {
+  Location loc = loop.getLoc();
+  Value first = loop.getLowerBound(), running = loop.getStep(), at = loop.getInductionVar();
+  auto constant = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value));
+  };
+  Value begin = arith::SubIOp::create(b, loc, at, first);
+  Value round = arith::DivUIOp::create(b, loc, begin, running);
+  Value odd = arith::TruncIOp::create(b, loc, b.getI1Type(), round);
+  Value left = arith::SubIOp::create(b, loc, loop.getUpperBound(), begin);
+  Value size = arith::MinUIOp::create(b, loc, running, left);
+  Value last =
+      arith::SubIOp::create(b, loc, arith::AddIOp::create(b, loc, begin, size), constant(1));
+  Value mirrored = arith::SubIOp::create(b, loc, last, first);
+  return arith::SelectOp::create(b, loc, odd, mirrored, at);
 }
 
 /// Is the op the same for all programs, and cheap to keep?
@@ -198,17 +280,19 @@ bool staysInFront(Operation *op, scf::ForOp loop) {
 
 } // namespace
 
-bool isOverPrograms(Operation *op) {
-  auto loop = dyn_cast<scf::ForOp>(op);
-  return loop && loop.getUpperBound().getDefiningOp<ngpu::ProgramsOp>();
-}
-
 bool persistProducts(func::FuncOp kernel, const GpuOptions &options) {
   if (!qualifies(kernel, options))
     return false;
   Block &body = kernel.getBody().front();
   Location loc = kernel.getLoc();
   SmallVector<Operation *> program;
+  SmallVector<tile::DescStoreOp> stores;
+  bool pairs = !hasOneProductPerLoop(kernel), equal = !pairs || takeEqualTime(kernel);
+  if (pairs)
+    stores.assign(kernel.getOps<tile::DescStoreOp>().begin(),
+                  kernel.getOps<tile::DescStoreOp>().end());
+  for (tile::DescStoreOp store : stores)
+    storeFromRegisters(store);
   for (Operation &op : body.without_terminator())
     program.push_back(&op);
 
@@ -220,10 +304,12 @@ bool persistProducts(func::FuncOp kernel, const GpuOptions &options) {
   auto loop = scf::ForOp::create(b, loc, first, count, running);
   for (Operation *op : program)
     op->moveBefore(loop.getBody()->getTerminator());
+  OpBuilder inside = OpBuilder::atBlockBegin(loop.getBody());
+  Value current = equal ? loop.getInductionVar() : inTurns(inside, loop);
   loop.walk([&](Operation *op) {
     if (!isProgram(op) && !isProgramCount(op))
       return;
-    op->getResult(0).replaceAllUsesWith(isProgram(op) ? loop.getInductionVar() : count);
+    op->getResult(0).replaceAllUsesWith(isProgram(op) ? current : count);
     op->erase();
   });
   for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator()))

@@ -7,11 +7,9 @@
 namespace nereid::gpu {
 
 /// Makes the kernel, whose tensors have layouts, a loop over programs whose products are divided
-/// between warps (PersistentProducts.cpp), where `options.persistentProducts` says so, and sets
-/// `ngpu.persistent`. False: the kernel is as it was.
+/// between warps (PersistentProducts.cpp), where `options.persistentProducts` or, of attention,
+/// `options.persistentAttention` says so, and sets `ngpu.persistent`. False: the kernel is as it
+/// was.
 bool persistProducts(mlir::func::FuncOp kernel, const GpuOptions &options);
-
-/// Is this a loop over the programs of a launch? Its iterations have no order.
-bool isOverPrograms(mlir::Operation *op);
 
 } // namespace nereid::gpu

@@ -279,6 +279,9 @@ void Follower::runFor(scf::ForOp loop, State &state) {
       for (auto [value, arg] : llvm::zip(yield->getOperands(), loop.getRegionIterArgs()))
         if (one.numbers.contains(value))
           numbers.insert(arg);
+      for (Value number : one.numbers) // from outside: the same in every iteration
+        if (number.getParentRegion()->isProperAncestor(&loop.getRegion()))
+          numbers.insert(number);
       one.numbers = std::move(numbers);
     }
     for (auto [value, arg] : llvm::zip(yield->getOperands(), loop.getRegionIterArgs()))

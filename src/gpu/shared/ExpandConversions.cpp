@@ -30,7 +30,8 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
   auto to = cast<RankedTensorType>(convert.getType());
   ConversionPlan plan =
       planConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
-                     8 * tile::sizeInBytes(from.getElementType()));
+                     8 * tile::sizeInBytes(from.getElementType()),
+                     convert.getWithinWarps() ? Ways::WithinWarps : Ways::All);
   if (options.explanation)
     explainConversion(convert, plan.move, *options.explanation);
   if (plan.move != Move::Shared)

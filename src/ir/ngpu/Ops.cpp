@@ -69,6 +69,8 @@ LogicalResult ConvertLayoutOp::verify() {
   auto to = cast<RankedTensorType>(getType());
   if (failed(hasLayout(*this, "the source", from)) || failed(hasLayout(*this, "the result", to)))
     return failure();
+  if (getWithinWarps() && getPieces())
+    return emitOpError("goes through shared memory in `pieces`, which `within_warps` excludes");
   return sameContent(*this, "source and result differ", from.getShape(), from.getElementType(),
                      to.getShape(), to.getElementType());
 }
@@ -79,6 +81,8 @@ OpFoldResult ConvertLayoutOp::fold(FoldAdaptor) {
   if (auto other = getSrc().getDefiningOp<ConvertLayoutOp>()) {
     if (other.getSrc().getType() == getType())
       return other.getSrc();
+    if (getWithinWarps())
+      return {}; // from the other one's source, elements might cross warps
     getSrcMutable().assign(other.getSrc());
     return getResult();
   }

@@ -20,10 +20,13 @@ class NGPU_Op<string mnemonic, list<Trait> traits = []> : Op<NGPU_Dialect, mnemo
 
 def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure, Tile_SameElements]> {
   let summary = "the same tensor in another layout";
-  let description = "`pieces`: it goes through shared memory in so many parts, one after the other.";
-  let arguments = (ins Tile_Tensor:$src, OptionalAttr<ConfinedAttr<I32Attr, [IntPositive]>>:$pieces);
+  let description = [{
+    `pieces`: it goes through shared memory in so many parts, one after the other. `within_warps`: elements move between the lanes of a warp, by
+    shuffles, and not through shared memory, so no warp waits for another one.
+  }];
+  let arguments = (ins Tile_Tensor:$src, OptionalAttr<ConfinedAttr<I32Attr, [IntPositive]>>:$pieces, UnitAttr:$within_warps);
   let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$src (`pieces` $pieces^)? attr-dict `:` type($src) `->` type($result)";
+  let assemblyFormat = "$src (`pieces` $pieces^)? (`within_warps` $within_warps^)? attr-dict `:` type($src) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }

@@ -79,6 +79,10 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
     result.persistentProducts = products == "never"    ? gpu::PersistentProducts::Never
                                 : products == "always" ? gpu::PersistentProducts::Always
                                                        : gpu::PersistentProducts::Measured;
+    const std::string &attention = Settings::current().persistentAttention;
+    result.persistentAttention = attention == "never"    ? gpu::PersistentProducts::Never
+                                 : attention == "always" ? gpu::PersistentProducts::Always
+                                                         : gpu::PersistentProducts::Measured;
     result.persistentRows = persistent == "never"    ? gpu::PersistentRows::Never
                             : persistent == "always" ? gpu::PersistentRows::Always
                                                      : gpu::PersistentRows::Wide;

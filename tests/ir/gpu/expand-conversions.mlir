@@ -37,3 +37,20 @@ func.func @neighbours(%x: tensor<8x64xf32, #cols>) attributes {tile.kernel} {
   ngpu.local_dealloc %b : !ngpu.buffer<8x64xf32, #memory>
   return
 }
+
+#pairs = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32], [0, 64]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 128]>
+#fours = #ngpu.layout<register = [[0, 1], [8, 0], [0, 2], [0, 16], [0, 32], [0, 64]], lane = [[0, 8], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 128]>
+
+// Shared memory would be cheaper than shuffles, but not where it is excluded.
+// CHECK-LABEL: func.func @within_warps
+// CHECK:         ngpu.local_alloc %arg0
+// CHECK-NEXT:    ngpu.local_load
+// CHECK-NEXT:    tile.store
+// CHECK-NEXT:    ngpu.convert_layout %arg0 within_warps
+func.func @within_warps(%x: tensor<64x128xf16, #pairs>, %p: tensor<64x128x!tile.ptr<f16>, #fours>) attributes {tile.kernel} {
+  %0 = ngpu.convert_layout %x : tensor<64x128xf16, #pairs> -> tensor<64x128xf16, #fours>
+  tile.store %p, %0 : tensor<64x128x!tile.ptr<f16>, #fours>, tensor<64x128xf16, #fours>
+  %1 = ngpu.convert_layout %x within_warps : tensor<64x128xf16, #pairs> -> tensor<64x128xf16, #fours>
+  tile.store %p, %1 : tensor<64x128x!tile.ptr<f16>, #fours>, tensor<64x128xf16, #fours>
+  return
+}

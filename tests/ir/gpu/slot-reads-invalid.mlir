@@ -741,3 +741,95 @@ func.func @turn_in_a_branch(%n: i32) attributes {tile.kernel, ngpu.num_warps = 8
   }
   return
 }
+
+// -----
+
+#b = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]], shape = [64, 64]>
+#a = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]], shape = [128, 64]>
+#one = #ngpu.layout<shape = [1]>
+
+// A slot that is held over a loop: its number comes from outside.
+func.func @held_over_a_loop(%n: i32) attributes {tile.kernel, ngpu.num_warps = 8 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<1x64x64xf16, #b>
+  %c = ngpu.channel readers 8 : !ngpu.channel<1>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %x = arith.constant dense<0.0> : tensor<128x64xf16, #a>
+    %zero = arith.constant dense<0.0> : tensor<128x64xf32, #a>
+    %turns = scf.for %program = %c0 to %n step %c1 iter_args(%p = %c0) -> (i32) : i32 {
+      %hold = ngpu.channel_get %c[%c0, %p] : !ngpu.channel<1>
+      %sum, %k = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %k = %c0) -> (tensor<128x64xf32, #a>, i32) : i32 {
+        %from = ngpu.slot %ring[%c0] : !ngpu.buffer<1x64x64xf16, #b> -> !ngpu.buffer<64x64xf16, #b>
+        %r = ngpu.wgmma %x, %from, %acc : tensor<128x64xf16, #a>, !ngpu.buffer<64x64xf16, #b> -> tensor<128x64xf32, #a>
+        %next = arith.addi %k, %c1 : i32
+        scf.yield %r, %next : tensor<128x64xf32, #a>, i32
+      }
+      ngpu.channel_release %c, %hold : !ngpu.channel<1>
+      %turn = arith.xori %p, %c1 : i32
+      scf.yield %turn : i32
+    }
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %turns = scf.for %program = %c0 to %n step %c1 iter_args(%p = %c0) -> (i32) : i32 {
+      ngpu.channel_put %c[%c0, %p] {
+      ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+        %to = ngpu.slot %ring[%c0] : !ngpu.buffer<1x64x64xf16, #b> -> !ngpu.buffer<64x64xf16, #b>
+        ngpu.tma_load %map[%c0, %c0], %to, %full : !ngpu.buffer<64x64xf16, #b>, !ngpu.buffer<1xi64, #one>
+      } : !ngpu.channel<1>
+      %turn = arith.xori %p, %c1 : i32
+      scf.yield %turn : i32
+    }
+    ngpu.part_yield
+  }
+  return
+}
+
+// -----
+
+#b = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]], shape = [64, 64]>
+#a = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]], shape = [128, 64]>
+#one = #ngpu.layout<shape = [1]>
+
+// expected-error @below {{internal error: channels: a slot is read that is not held}}
+func.func @given_back_in_front_of_the_loop(%n: i32) attributes {tile.kernel, ngpu.num_warps = 8 : i32} {
+  %ring = ngpu.local_alloc !ngpu.buffer<1x64x64xf16, #b>
+  %c = ngpu.channel readers 8 : !ngpu.channel<1>
+  ngpu.warp_specialize warps [1] registers [0, 0] {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %x = arith.constant dense<0.0> : tensor<128x64xf16, #a>
+    %zero = arith.constant dense<0.0> : tensor<128x64xf32, #a>
+    %turns = scf.for %program = %c0 to %n step %c1 iter_args(%p = %c0) -> (i32) : i32 {
+      %hold = ngpu.channel_get %c[%c0, %p] : !ngpu.channel<1>
+      ngpu.channel_release %c, %hold : !ngpu.channel<1>
+      %sum, %k = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %k = %c0) -> (tensor<128x64xf32, #a>, i32) : i32 {
+        %from = ngpu.slot %ring[%c0] : !ngpu.buffer<1x64x64xf16, #b> -> !ngpu.buffer<64x64xf16, #b>
+        %r = ngpu.wgmma %x, %from, %acc : tensor<128x64xf16, #a>, !ngpu.buffer<64x64xf16, #b> -> tensor<128x64xf32, #a>
+        %next = arith.addi %k, %c1 : i32
+        scf.yield %r, %next : tensor<128x64xf32, #a>, i32
+      }
+      %turn = arith.xori %p, %c1 : i32
+      scf.yield %turn : i32
+    }
+    ngpu.part_yield
+  }, {
+    %map = ngpu.tensor_map 0
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %turns = scf.for %program = %c0 to %n step %c1 iter_args(%p = %c0) -> (i32) : i32 {
+      ngpu.channel_put %c[%c0, %p] {
+      ^bb0(%full: !ngpu.buffer<1xi64, #one>):
+        %to = ngpu.slot %ring[%c0] : !ngpu.buffer<1x64x64xf16, #b> -> !ngpu.buffer<64x64xf16, #b>
+        ngpu.tma_load %map[%c0, %c0], %to, %full : !ngpu.buffer<64x64xf16, #b>, !ngpu.buffer<1xi64, #one>
+      } : !ngpu.channel<1>
+      %turn = arith.xori %p, %c1 : i32
+      scf.yield %turn : i32
+    }
+    ngpu.part_yield
+  }
+  return
+}

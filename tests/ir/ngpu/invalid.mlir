@@ -63,6 +63,15 @@ func.func @convert(%x: tensor<4xf32, #line>) {
 }
 
 // -----
+#line = #ngpu.layout<lane = [[1], [2]], shape = [4]>
+#turned = #ngpu.layout<lane = [[2], [1]], shape = [4]>
+func.func @two_ways(%x: tensor<4xf32, #line>) {
+  // expected-error @below {{goes through shared memory in `pieces`, which `within_warps` excludes}}
+  %0 = ngpu.convert_layout %x pieces 2 within_warps : tensor<4xf32, #line> -> tensor<4xf32, #turned>
+  return
+}
+
+// -----
 #m = #ngpu.layout<offset = [[1], [2]], shape = [4]>
 func.func @slot(%b: !ngpu.buffer<4xf32, #m>, %i: i32) {
   // expected-error @below {{the buffer has one copy only}}

@@ -15,6 +15,8 @@
 func.func @shared(%x: tensor<32x16xf16, #row>, %i: i32) -> tensor<32x16xf16, #column> attributes {tile.kernel, ngpu.num_warps = 4 : i32, ngpu.sm = 90 : i32} {
   // CHECK: ngpu.convert_layout %{{.*}} pieces 4 :
   %pieces = ngpu.convert_layout %x pieces 4 : tensor<32x16xf16, #row> -> tensor<32x16xf16, #column>
+  // CHECK: ngpu.convert_layout %{{.*}} within_warps :
+  %within = ngpu.convert_layout %x within_warps : tensor<32x16xf16, #row> -> tensor<32x16xf16, #column>
   // CHECK: ngpu.convert_layout
   %0 = ngpu.convert_layout %x : tensor<32x16xf16, #row> -> tensor<32x16xf16, #column>
   // CHECK: ngpu.local_alloc %{{.*}} : tensor<32x16xf16, #{{.*}}> -> <32x16xf16

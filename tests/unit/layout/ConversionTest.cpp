@@ -159,6 +159,49 @@ TEST(Conversion, NarrowElementsShareShuffles) {
   EXPECT_EQ(planConversion(from, to, 32).cost.turns, 4u);
 }
 
+/// An accumulator's layout with four neighbours of a row in a thread in place of two.
+LinearLayout withFourNeighbours(const LinearLayout &accumulator) {
+  std::array<llvm::SmallVector<Coords, 8>, kAxes> bases;
+  for (unsigned axis = 0; axis < kAxes; ++axis)
+    bases[axis] = accumulator.bases(Axis(axis));
+  auto find = [](auto &bits, Coords step) { return llvm::find(bits, step); };
+  std::swap(*find(bases[unsigned(Axis::Register)], {0, 8}),
+            *find(bases[unsigned(Axis::Lane)], {0, 2}));
+  return LinearLayout(accumulator.shape(), bases);
+}
+
+TEST(Conversion, SharedMemoryCanBeExcluded) {
+  LinearLayout from = mmaAccumulator({64, 128}, {4, 1}, 32), to = withFourNeighbours(from);
+  EXPECT_EQ(planConversion(from, to, 16).move, Move::Shared) << "it is cheaper";
+  ConversionPlan plan = planConversion(from, to, 16, Ways::WithinWarps);
+  ASSERT_EQ(plan.move, Move::Shuffles);
+  checkShuffles(from, to, plan);
+  // Elements that change warps have no other way.
+  LinearLayout across = mmaAccumulator({64, 128}, {1, 4}, 32);
+  EXPECT_EQ(planConversion(from, across, 16, Ways::WithinWarps).move, Move::Shared);
+}
+
+TEST(Conversion, PairsMoveAsWords) {
+  LinearLayout from = mmaAccumulator({64, 128}, {4, 1}, 32), to = withFourNeighbours(from);
+  std::optional<LinearLayout> pairs = pairsOf(from), moved = pairsOf(to);
+  ASSERT_TRUE(pairs && moved);
+  EXPECT_TRUE(llvm::equal(pairs->shape(), llvm::ArrayRef<int64_t>({64, 64})));
+  for (uint32_t reg = 0; reg < uint32_t(from.size(Axis::Register)); ++reg)
+    for (uint32_t lane : {0u, 5u, 30u}) {
+      Coords element = from.apply(reg, lane, 3), pair = pairs->apply(reg / 2, lane, 3);
+      EXPECT_EQ(element, (Coords{pair[0], 2 * pair[1] + int32_t(reg % 2)}));
+    }
+  ConversionPlan plan = planConversion(*pairs, *moved, 32, Ways::WithinWarps);
+  ASSERT_EQ(plan.move, Move::Shuffles);
+  checkShuffles(*pairs, *moved, plan);
+  EXPECT_EQ(plan.cost.turns, 16u) << "half of 32 words";
+  // A thread whose first two registers are in different rows, or columns that are no neighbours.
+  EXPECT_FALSE(pairsOf(LinearLayout({2, 2}, {{{{1, 0}, {0, 1}}, {}, {}, {}, {}}})));
+  EXPECT_FALSE(pairsOf(LinearLayout({4}, {{{{2}, {1}}, {}, {}, {}, {}}})));
+  EXPECT_FALSE(pairsOf(LinearLayout({4}, {{{{1}}, {{3}}, {}, {}, {}}})));
+  EXPECT_FALSE(pairsOf(LinearLayout({1}, {{{{0}}, {}, {}, {}, {}}})));
+}
+
 TEST(Conversion, PermutationOfLanesNeedsNoSelects) {
   LinearLayout from({64}, {{{{1}}, {{2}, {4}, {8}, {16}, {32}}, {}, {}, {}}});
   LinearLayout to({64}, {{{{1}}, {{32}, {16}, {8}, {4}, {2}}, {}, {}, {}}});
