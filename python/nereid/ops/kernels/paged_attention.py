@@ -28,6 +28,14 @@ def rows_in_cache(cache, table, strides, first, keys, MASKED: tl.constexpr, PAGE
     if PAGE % BN == 0:
         page = tl.load(table + first // PAGE).to(tl.int64)
         return cache + page * hinted(strides[0], HINT) + (first % PAGE + n)[:, None] * hinted(strides[1], HINT)
+    elif BN % PAGE == 0:
+        # `first` is a multiple of BN: where a key is within its page does not depend on it.
+        within = n // PAGE
+        if MASKED:
+            page = tl.load(table + first // PAGE + within, mask=n < keys - first, other=0).to(tl.int64)
+        else:
+            page = tl.load(table + first // PAGE + within).to(tl.int64)
+        return cache + (page * hinted(strides[0], HINT))[:, None] + (n % PAGE)[:, None] * hinted(strides[1], HINT)
     else:
         columns = first + n
         if MASKED:
