@@ -22,27 +22,27 @@ def range_of(split, splits, low, high, BN: tl.constexpr):
 
 
 @nereid.jit
-def rows_in_cache(cache, table, strides, first, keys, MASKED: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, HINT: tl.constexpr):
-    """Pointers (BN, 1) to the tokens from `first` on. cache: to the head; table: to the pages of the sequence; strides: (page, token). MASKED: whether there are less than BN."""
+def pages_of(table, first, high, keys, MASKED: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr):
+    """The pages of the tokens from `first` on: a number if they are in one page, else (BN,). table: of the sequence. Nothing is read from `high` on, and with MASKED for tokens from `keys` on; without
+    it, all tokens of a tile that begins below `high` exist."""
     n = tl.arange(0, BN)
     if PAGE % BN == 0:
-        page = tl.load(table + first // PAGE).to(tl.int64)
-        return cache + page * hinted(strides[0], HINT) + (first % PAGE + n)[:, None] * hinted(strides[1], HINT)
-    elif BN % PAGE == 0:
-        # `first` is a multiple of BN: where a key is within its page does not depend on it.
-        within = n // PAGE
-        if MASKED:
-            page = tl.load(table + first // PAGE + within, mask=n < keys - first, other=0).to(tl.int64)
-        else:
-            page = tl.load(table + first // PAGE + within).to(tl.int64)
-        return cache + (page * hinted(strides[0], HINT))[:, None] + (n % PAGE)[:, None] * hinted(strides[1], HINT)
+        page = tl.load(table + first // PAGE, mask=first < high, other=0)
     else:
-        columns = first + n
-        if MASKED:
-            page = tl.load(table + columns // PAGE, mask=columns < keys, other=0).to(tl.int64)
-        else:
-            page = tl.load(table + columns // PAGE).to(tl.int64)
-        return cache + (page * hinted(strides[0], HINT))[:, None] + (columns % PAGE)[:, None] * hinted(strides[1], HINT)
+        # `first` is a multiple of BN.
+        page = tl.load(table + (first // PAGE + n // PAGE if BN % PAGE == 0 else (first + n) // PAGE), mask=n < keys - first if MASKED else n < tl.where(first < high, BN, 0), other=0)
+    return page.to(tl.int64)
+
+
+@nereid.jit
+def rows_in_cache(cache, page, strides, first, PAGE: tl.constexpr, BN: tl.constexpr, HINT: tl.constexpr):
+    """Pointers (BN, 1) to the tokens from `first` on. cache: to the head; page: see `pages_of`; strides: (page, token)."""
+    n = tl.arange(0, BN)
+    if PAGE % BN == 0:
+        return cache + page * hinted(strides[0], HINT) + (first % PAGE + n)[:, None] * hinted(strides[1], HINT)
+    else:
+        within = n % PAGE if BN % PAGE == 0 else (first + n) % PAGE
+        return cache + (page * hinted(strides[0], HINT))[:, None] + within[:, None] * hinted(strides[1], HINT)
 
 
 @nereid.jit
@@ -115,13 +115,16 @@ def sequence_of(q_starts, lengths, batch, queries):
 def walk_pages(total, sums, most, q, key, value, table, k_strides, v_strides, slope, tokens, low, high, count, keys, d_size, dv_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
                PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
                BV: tl.constexpr):
+    # Pages are read an iteration ahead of the copies that need them.
+    page = pages_of(table, low, high, keys, MASKED, PAGE, BN)
     for first in range(low, high, BN):
-        k = tokens_of(rows_in_cache(key, table, k_strides, first, keys, MASKED, PAGE, BN, HINT), first, d_size, keys, MASKED, D_EVEN, HINT, BN, BD)
+        k = tokens_of(rows_in_cache(key, page, k_strides, first, PAGE, BN, HINT), first, d_size, keys, MASKED, D_EVEN, HINT, BN, BD)
         scores = capped(product(q, tl.trans(k).to(OPERAND), ACC, PRECISION), scale, rules, ACC, NARROW)
         columns = (first + tl.arange(0, BN))[None, :]
         scores = scores_of(scores, None, (0, 0, 0, 0), slope, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
         weights, shrink, sums, most = weigh(scores, sums, most, MASKED, SHIFT=SHIFT)
-        v = tokens_of(rows_in_cache(value, table, v_strides, first, keys, MASKED, PAGE, BN, HINT), first, dv_size, keys, MASKED, D_EVEN, HINT, BN, BV)
+        v = tokens_of(rows_in_cache(value, page, v_strides, first, PAGE, BN, HINT), first, dv_size, keys, MASKED, D_EVEN, HINT, BN, BV)
+        page = pages_of(table, first + BN, high, keys, MASKED, PAGE, BN)
         total = tl.dot(weights.to(OPERAND), v.to(OPERAND), total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
     return total, sums, most
 
@@ -234,8 +237,10 @@ def combine(out, logsumexp, parts, part_sums, tokens, heads, splits, dv_size, ou
 def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, low, high, count, keys, size, rope_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
                  PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
                  BR: tl.constexpr):
+    page = pages_of(table, low, high, keys, MASKED, PAGE, BN)
     for first in range(low, high, BN):
-        rows = rows_in_cache(cache, table, strides, first, keys, MASKED, PAGE, BN, HINT)
+        rows = rows_in_cache(cache, page, strides, first, PAGE, BN, HINT)
+        page = pages_of(table, first + BN, high, keys, MASKED, PAGE, BN)
         latent = tokens_of(rows, first, size, keys, MASKED, EVEN, HINT, BN, BD).to(OPERAND)
         scores = product(q, tl.trans(latent), ACC, PRECISION)
         if BR > 0:
