@@ -329,3 +329,17 @@ def test_logarithms_of_16_bits(name, dtype, simulated):
     size = torch.maximum(*(tensor.double().abs() for tensor in args)).clamp(max=1) * 2**-20 if name.startswith("logaddexp") else 0
     error = (found.double() - exact).abs().nan_to_num(0, 0, 0) - size
     assert (error <= exact.abs() * torch.finfo(dtype).eps * 0.55 + torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 0.55)[expected.isfinite()].all()
+
+
+@needs_simulator
+@pytest.mark.parametrize("name", ["softplus", "softplus_backward", "mish", "log_sigmoid_forward", "elu_backward", "logaddexp2", "exp2"])
+def test_results_below_the_normal_range(name, simulated):
+    """bf16 has the exponents of fp32: results below 2^-126, which the GPU's exponential takes for 0, are rounded like others."""
+    x = torch.cat([torch.linspace(-100, -70, 301), torch.linspace(-140, -100, 401), torch.tensor([-1.0, 0.0, 1.0, 30.0])]).to(torch.bfloat16)
+    one = torch.ones_like(x)
+    args = {"softplus": (x, 1, 20), "softplus_backward": (one, x, 1, 20), "log_sigmoid_forward": (-x, ), "elu_backward": (one, 1, 1, 1, False, x), "logaddexp2": (x, one * 0)}.get(name, (x, ))
+    with nereid.ops.use(only=[name], routing=False, router=False):
+        found = getattr(aten, name)(*args)
+    exact = getattr(aten, name)(*(arg.double() if isinstance(arg, torch.Tensor) else arg for arg in args))
+    found, exact = (result[0] if isinstance(result, tuple) else result for result in (found, exact))
+    assert ((found.double() - exact).abs() <= exact.abs() * 2**-8 * 1.1 + 2**-134 * 1.1).all()
