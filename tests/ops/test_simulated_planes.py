@@ -224,9 +224,11 @@ def test_errors_of_products(simulated, monkeypatch):
 
 
 @needs_simulator
+@pytest.mark.parametrize("most_of_few", [0, 1024], ids=["sorted", "few"])
 @pytest.mark.parametrize("by_count", [False, True])
-def test_gradient_of_an_embedding(by_count, simulated):
-    """Rows of the gradient are added up by eights, which makes errors smaller than those of one long sum."""
+def test_gradient_of_an_embedding(by_count, most_of_few, simulated, monkeypatch):
+    """Rows of the gradient are added up by eights, few by fours, which makes errors smaller than those of one long sum."""
+    monkeypatch.setattr(bags, "most_of_few", lambda device: most_of_few)
     generator = torch.Generator().manual_seed(0)
     indices = torch.randint(0, 7, (600, ), generator=generator)
     indices[indices == 5] = 3
@@ -238,6 +240,22 @@ def test_gradient_of_an_embedding(by_count, simulated):
     exact, native = (torch.ops.aten.embedding_dense_backward(gradient.to(dtype), indices, 8, 1, by_count) for dtype in (torch.float64, torch.float32))
     torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=1e-5)
     assert error_of(found, exact) < 0.7 * error_of(native, exact), (error_of(found, exact), error_of(native, exact))
+
+
+@needs_simulator
+@pytest.mark.parametrize("mode,weighted,by_count,padding", [(0, False, False, -1), (0, True, False, 2), (1, False, False, 1), (1, False, True, -1)])
+def test_gradient_of_few_bags(mode, weighted, by_count, padding, simulated, monkeypatch):
+    """Indices that are not sorted, of two types: as sorted ones."""
+    generator = torch.Generator().manual_seed(0)
+    indices, sizes = torch.randint(0, 5, (70, ), generator=generator), torch.tensor([9, 0, 40, 21])
+    owners, gradient = torch.arange(4).repeat_interleave(sizes), torch.randn(4, 300, generator=generator)
+    weights = torch.randn(70, generator=generator) if weighted else None
+    operator, found = nereid.ops.OPERATORS["_embedding_bag_dense_backward"], []
+    for most, kind in ((0, torch.int64), (1024, torch.int64), (1024, torch.int32)):
+        monkeypatch.setattr(bags, "most_of_few", lambda device: most)
+        found.append(operator.call(operator.forms[0], *operator.forms[0].bind((gradient, indices.to(kind), owners.to(kind), sizes.to(kind), sizes.to(kind), 6, by_count, mode, weights, padding), {})))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
+    assert torch.equal(found[1], found[2]) and found[0].abs().sum() > 0
 
 
 @needs_simulator
