@@ -159,7 +159,7 @@ def decode(monkeypatch, q, k, v, length, scale, k_scale=1.0, v_scale=1.0):
 
 
 @needs_simulator
-@pytest.mark.parametrize("eight,dim,dtype,size,k_scale", [(torch.float8_e4m3fn, 128, torch.bfloat16, 1.0, 0.5), (torch.float8_e5m2, 24, torch.float16, 1.0, 2.0), (torch.float8_e4m3fn, 64, torch.bfloat16, 1e20, 1.0),
+@pytest.mark.parametrize("eight,dim,dtype,size,k_scale", [(torch.float8_e4m3fn, 128, torch.bfloat16, 1.0, 0.5), (torch.float8_e5m2, 24, torch.float16, 1.0, 2.0), (torch.float8_e5m2, 128, torch.float16, 1.0, 0.5), (torch.float8_e4m3fn, 64, torch.bfloat16, 1e20, 1.0),
                                                           (torch.float8_e4m3fn, 64, torch.bfloat16, 1e-25, 0.5), (torch.float8_e5m2, 64, torch.bfloat16, 3e37, 1e-30), (torch.float8_e5m2, 64, torch.bfloat16, 1e-38, 1e30)])
 def test_decoding_of_8_bits(eight, dim, dtype, size, k_scale, simulated, monkeypatch):
     """Products are in fp16, whatever the size of the queries: rows of the largest and the smallest bf16 are as exact as others."""
