@@ -42,7 +42,7 @@ def main():
             expected = call()
             for tiles in (None, *TILES):
                 paged.row_tiles = choice if tiles is None else lambda *args, tiles=tiles: tiles[:4]
-                paged._splits = splits if tiles is None else lambda device, programs, keys, element_size, tiles=tiles: max(1, min(
+                paged._splits = splits if tiles is None else lambda device, programs, keys, each, tiles=tiles: max(1, min(
                     tiles[4] * torch.cuda.get_device_properties(device).multi_processor_count // programs, keys // 256, 64))
                 stream = torch.cuda.Stream()
                 try:

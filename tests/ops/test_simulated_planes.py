@@ -159,7 +159,7 @@ def decode(monkeypatch, q, k, v, length, scale, k_scale=1.0, v_scale=1.0):
 
 
 @needs_simulator
-@pytest.mark.parametrize("eight,dim,dtype,size,k_scale", [(torch.float8_e4m3fn, 128, torch.bfloat16, 1.0, 0.5), (torch.float8_e5m2, 24, torch.float16, 1.0, 2.0), (torch.float8_e4m3fn, 64, torch.bfloat16, 1e20, 1.0),
+@pytest.mark.parametrize("eight,dim,dtype,size,k_scale", [(torch.float8_e4m3fn, 128, torch.bfloat16, 1.0, 0.5), (torch.float8_e5m2, 24, torch.float16, 1.0, 2.0), (torch.float8_e5m2, 128, torch.float16, 1.0, 0.5), (torch.float8_e4m3fn, 64, torch.bfloat16, 1e20, 1.0),
                                                           (torch.float8_e4m3fn, 64, torch.bfloat16, 1e-25, 0.5), (torch.float8_e5m2, 64, torch.bfloat16, 3e37, 1e-30), (torch.float8_e5m2, 64, torch.bfloat16, 1e-38, 1e30)])
 def test_decoding_of_8_bits(eight, dim, dtype, size, k_scale, simulated, monkeypatch):
     """Products are in fp16, whatever the size of the queries: rows of the largest and the smallest bf16 are as exact as others."""
@@ -224,9 +224,11 @@ def test_errors_of_products(simulated, monkeypatch):
 
 
 @needs_simulator
+@pytest.mark.parametrize("most_of_few", [0, 1024], ids=["sorted", "few"])
 @pytest.mark.parametrize("by_count", [False, True])
-def test_gradient_of_an_embedding(by_count, simulated):
-    """Rows of the gradient are added up by eights, which makes errors smaller than those of one long sum."""
+def test_gradient_of_an_embedding(by_count, most_of_few, simulated, monkeypatch):
+    """Rows of the gradient are added up by eights, few by fours, which makes errors smaller than those of one long sum."""
+    monkeypatch.setattr(bags, "most_of_few", lambda device: most_of_few)
     generator = torch.Generator().manual_seed(0)
     indices = torch.randint(0, 7, (600, ), generator=generator)
     indices[indices == 5] = 3
@@ -238,6 +240,22 @@ def test_gradient_of_an_embedding(by_count, simulated):
     exact, native = (torch.ops.aten.embedding_dense_backward(gradient.to(dtype), indices, 8, 1, by_count) for dtype in (torch.float64, torch.float32))
     torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=1e-5)
     assert error_of(found, exact) < 0.7 * error_of(native, exact), (error_of(found, exact), error_of(native, exact))
+
+
+@needs_simulator
+@pytest.mark.parametrize("mode,weighted,by_count,padding", [(0, False, False, -1), (0, True, False, 2), (1, False, False, 1), (1, False, True, -1)])
+def test_gradient_of_few_bags(mode, weighted, by_count, padding, simulated, monkeypatch):
+    """Indices that are not sorted, of two types: as sorted ones."""
+    generator = torch.Generator().manual_seed(0)
+    indices, sizes = torch.randint(0, 5, (70, ), generator=generator), torch.tensor([9, 0, 40, 21])
+    owners, gradient = torch.arange(4).repeat_interleave(sizes), torch.randn(4, 300, generator=generator)
+    weights = torch.randn(70, generator=generator) if weighted else None
+    operator, found = nereid.ops.OPERATORS["_embedding_bag_dense_backward"], []
+    for most, kind in ((0, torch.int64), (1024, torch.int64), (1024, torch.int32)):
+        monkeypatch.setattr(bags, "most_of_few", lambda device: most)
+        found.append(operator.call(operator.forms[0], *operator.forms[0].bind((gradient, indices.to(kind), owners.to(kind), sizes.to(kind), sizes.to(kind), 6, by_count, mode, weights, padding), {})))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
+    assert torch.equal(found[1], found[2]) and found[0].abs().sum() > 0
 
 
 @needs_simulator
@@ -329,3 +347,17 @@ def test_logarithms_of_16_bits(name, dtype, simulated):
     size = torch.maximum(*(tensor.double().abs() for tensor in args)).clamp(max=1) * 2**-20 if name.startswith("logaddexp") else 0
     error = (found.double() - exact).abs().nan_to_num(0, 0, 0) - size
     assert (error <= exact.abs() * torch.finfo(dtype).eps * 0.55 + torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 0.55)[expected.isfinite()].all()
+
+
+@needs_simulator
+@pytest.mark.parametrize("name", ["softplus", "softplus_backward", "mish", "log_sigmoid_forward", "elu_backward", "logaddexp2", "exp2"])
+def test_results_below_the_normal_range(name, simulated):
+    """bf16 has the exponents of fp32: results below 2^-126, which the GPU's exponential takes for 0, are rounded like others."""
+    x = torch.cat([torch.linspace(-100, -70, 301), torch.linspace(-140, -100, 401), torch.tensor([-1.0, 0.0, 1.0, 30.0])]).to(torch.bfloat16)
+    one = torch.ones_like(x)
+    args = {"softplus": (x, 1, 20), "softplus_backward": (one, x, 1, 20), "log_sigmoid_forward": (-x, ), "elu_backward": (one, 1, 1, 1, False, x), "logaddexp2": (x, one * 0)}.get(name, (x, ))
+    with nereid.ops.use(only=[name], routing=False, router=False):
+        found = getattr(aten, name)(*args)
+    exact = getattr(aten, name)(*(arg.double() if isinstance(arg, torch.Tensor) else arg for arg in args))
+    found, exact = (result[0] if isinstance(result, tuple) else result for result in (found, exact))
+    assert ((found.double() - exact).abs() <= exact.abs() * 2**-8 * 1.1 + 2**-134 * 1.1).all()

@@ -21,7 +21,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/CSE.h"
@@ -63,6 +65,15 @@ void adviseOnStages(func::FuncOp kernel, std::vector<explain::Hint> &advice) {
       advice.push_back(explain::makeHint(
           explain::HintKind::StagesIgnored, transforms::placeOf(loop.getLoc()),
           {std::to_string(stages.getInt()), "several blocks run the program", "`num_ctas=1`"}));
+  });
+}
+
+/// Removes operations whose results are not used, with what only they use: elimination of common
+/// subexpressions looks at each operation once, and leaves all but the last one of a chain.
+void eraseUnused(func::FuncOp kernel) {
+  kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
   });
 }
 
@@ -174,6 +185,7 @@ constexpr Step steps[] = {
        IRRewriter rewriter(state.kernel.getContext());
        DominanceInfo dominance(state.kernel);
        eliminateCommonSubExpressions(rewriter, dominance, state.kernel);
+       eraseUnused(state.kernel);
        return llvm::Error::success();
      }},
     // While the products of divided loops have their final order. It changes nothing that the

@@ -99,6 +99,21 @@ def _forward(training):
     return compute
 
 
+def most_of_few(device):
+    """How many indices a program looks through, so that they need not be sorted (`gradient_of_few`); 0: none."""
+    return 0 if device.type == "cpu" else 1024
+
+
+def launch_few(result, gradient, indices, padding, by_count, owners=None, sizes=None, weights=None):
+    """Adds the rows of `gradient` (bags, width) to those of `result`, which is full of zeros, that `indices` say. owners, sizes, weights: as for the kernel."""
+    count, width = indices.numel(), gradient.shape[1]
+    block = min(256, _block(width))
+    launch(kernels.gradient_of_few, (count, cdiv(width, block)), gradient.device, {
+        "result": result, "gradient": gradient, "indices": indices, "owners": owners, "sizes": sizes, "weights": weights, "count": count, "width": width, "gradient_stride": gradient.stride(0),
+        "gradient_step": gradient.stride(1), "weight_stride": 0 if weights is None else weights.stride(0), "padding": padding
+    }, {"BY_COUNT": by_count, "COMPUTE": COMPUTE[gradient.dtype], "BR": 4, "BN": max(32, 1 << (count - 1).bit_length()), "BW": block}, num_warps=1)
+
+
 def _owners(owners, indices, offsets, bags):
     """The bag of each index: what the forward step has noted, or found again."""
     if owners.numel():
@@ -131,6 +146,9 @@ def _gradient(values, outs):
             return Native("shapes")
         return _gradient_of_maxima(gradient, places, sizes, rows, arguments, block)
     result = torch.zeros((rows, width), dtype=gradient.dtype, device=device)
+    if count <= most_of_few(device):
+        launch_few(result, gradient, indices.contiguous(), padding, bool(values["scale_grad_by_freq"]), _owners(owners, indices, offsets, bags), sizes.contiguous() if mode == MEAN else None, weights)
+        return result
     ordered, order = torch.sort(indices, stable=True)
     launch(kernels.bag_gradient, (count, cdiv(width, block)), device, arguments | {
         "result": result, "gradient": gradient, "indices": ordered, "order": order, "owners": _owners(owners, indices, offsets, bags),

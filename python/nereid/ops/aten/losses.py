@@ -12,6 +12,7 @@ from ..functions import activation, losses as functions, reductions
 from ..kernels import indexed as kernels
 from ..pointwise import Rule, run
 from ..reduction import Reduction
+from . import bags
 from ._outputs import made
 from ._planes import programs_of
 from .rows import OnRows
@@ -226,7 +227,9 @@ def _embedding_gradient(values, outs):
         return Native("index")
     width, count = gradient.shape[-1], indices.numel()
     result = torch.zeros((rows, width), dtype=gradient.dtype, device=gradient.device)
-    if count and width:
+    if count and width and count <= bags.most_of_few(gradient.device):
+        bags.launch_few(result, gradient.reshape(count, width), indices.reshape(-1), padding, bool(values["scale_grad_by_freq"]))
+    elif count and width:
         ordered, order = torch.sort(indices.reshape(-1), stable=True)
         at_once = _rows_at_once(gradient.device)
         block = min(1024 if at_once == 1 else 256, 1 << (width - 1).bit_length())

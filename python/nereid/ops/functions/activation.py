@@ -104,7 +104,7 @@ def elu(x, alpha, scale, input_scale, NARROW: tl.constexpr = False):
 
 @nereid.jit
 def elu_backward(grad, x, alpha, scale, input_scale, NARROW: tl.constexpr = False):
-    return tl.where(x <= 0, grad * input_scale * (alpha * scale) * narrow.exp(x * input_scale, NARROW), grad * scale)
+    return tl.where(x <= 0, grad * input_scale * (alpha * scale) * narrow.exp_of_any(x * input_scale, NARROW), grad * scale)
 
 
 @nereid.jit
@@ -122,7 +122,7 @@ def softplus(x, beta, threshold, NARROW: tl.constexpr = False):
     scaled = x * beta
     # log(1 + exp(s)) is max(s, 0) + log(1 + exp(-|s|)).
     if NARROW:
-        found = tl.maximum(scaled, 0.0) + narrow.log1p(narrow.exp(-tl.abs(scaled), True), True)
+        found = tl.maximum(scaled, 0.0) + narrow.log1p(narrow.exp_of_any(-tl.abs(scaled), True), True)
     else:
         found = libdevice.log1p(tl.exp(scaled))
     return tl.where(scaled > threshold, x, divide(found, beta, NARROW))
@@ -131,14 +131,14 @@ def softplus(x, beta, threshold, NARROW: tl.constexpr = False):
 @nereid.jit
 def softplus_backward(grad, x, beta, threshold, NARROW: tl.constexpr = False):
     scaled = x * beta
-    z = narrow.exp(scaled, NARROW)
+    z = narrow.exp_of_any(scaled, NARROW)
     return tl.where(scaled > threshold, grad, divide(grad * z, z + 1, NARROW))
 
 
 @nereid.jit
 def tanh_of_softplus(x, NARROW: tl.constexpr):
     """With e = exp(x) it is (e^2 + 2e) / (e^2 + 2e + 2); beyond 20 it is 1 in fp32 and fp64."""
-    e = narrow.exp(tl.where(x > 20, 20.0, x), NARROW)
+    e = narrow.exp_of_any(tl.where(x > 20, 20.0, x), NARROW)
     n = e * (e + 2)
     return divide(n, n + 2, NARROW)
 
@@ -257,7 +257,7 @@ def glu_backward(grad, x, gate, NARROW: tl.constexpr = False):
 @nereid.jit
 def log_sigmoid(x, NARROW: tl.constexpr = False):
     """The result, and exp(-|x|), which the backward step reads on CPUs."""
-    z = narrow.exp(-tl.abs(x), NARROW)
+    z = narrow.exp_of_any(-tl.abs(x), NARROW)
     return tl.where(x < 0, x, tl.zeros_like(x)) - narrow.log1p(z, NARROW), z
 
 

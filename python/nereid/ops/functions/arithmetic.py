@@ -228,7 +228,7 @@ def logaddexp(x, y, NARROW: tl.constexpr = False):
 @nereid.jit
 def logaddexp2(x, y, NARROW: tl.constexpr = False):
     high = maximum(x, y)
-    result = high + narrow.log1p(tl.exp2(-tl.abs(x - y)), NARROW) * 1.4426950408889634
+    result = high + narrow.log1p(narrow.exp2_of_any(-tl.abs(x - y)), NARROW) * 1.4426950408889634
     return tl.where((x == y) & (tl.abs(x) == float("inf")), x, result)
 
 

@@ -21,9 +21,29 @@ def divide(x, y, NARROW: tl.constexpr = False):
 
 @nereid.jit
 def exp(x, NARROW: tl.constexpr):
-    """NARROW: relative error 2^-17, by the rounding of x * log2(e)."""
+    """NARROW: relative error 2^-17, by the rounding of x * log2(e); on GPUs 0 below 2^-126."""
     if NARROW:
         return tl.exp2(x * LOG2_E)
+    else:
+        return tl.exp(x)
+
+
+@nereid.jit
+def exp2_of_any(x):
+    """2^x. The GPU's instruction gives 0 where the result is subnormal."""
+    if x.dtype == tl.float32 and not target_info.is_cpu():
+        small = x < -125
+        result = tl.exp2(tl.where(small, x + 24, x))
+        return tl.where(small, result * 5.9604644775390625e-08, result)
+    else:
+        return tl.exp2(x)
+
+
+@nereid.jit
+def exp_of_any(x, NARROW: tl.constexpr):
+    """`exp` where the result may be as small as that: bf16 has the exponents of fp32."""
+    if NARROW:
+        return exp2_of_any(x * LOG2_E)
     else:
         return tl.exp(x)
 

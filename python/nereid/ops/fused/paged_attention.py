@@ -42,21 +42,20 @@ def latent_tiles(device, dtype, rows, width):
     return 16, 16, 8, 2
 
 
-def way_of(device, dtype, cache_dtype, rows):
-    """Constants of `paged_forward` that say how tiles of so many rows are multiplied. dtype: of the queries.
+def way_of(device, dtype, cache_dtype, rows, paired):
+    """Constants of `paged_forward` that say how tiles of so many rows are multiplied. dtype: of the queries; paired: whether elements may be read in pairs.
 
     fp16 holds all 8-bit floats, and one instruction converts two of them, where bf16 takes a way by fp32: decoding with an fp8 cache on an H200 takes 172.5 us for 198.6 (64 sequences of 4096 keys),
-    94.3 us for 99.2 (one of 131072). Rows of several heads of keys in one program (161.0 and 99.9 us) would multiply values of one head with weights of 0 of others, which a NaN makes NaN.
+    94.3 us for 99.2 (one of 131072). Tiles of 128 keys whose elements are read in pairs take 148.0 us for 163.7 and 85.4 us for 93.2 of 64 keys read one by one (docs/ops-attention.md). Rows of several heads of keys in one program (161.0 and 99.9 us) would multiply values of one head with weights of 0 of others, which a NaN makes NaN.
     """
     if device.type != "cpu" and cache_dtype in EIGHTS and dtype.itemsize == 2 and rows == 16:
-        return {"OPERAND": tl.float16, "SHIFT": 14, "SPREAD": True}
-    return {"SHIFT": 0, "SPREAD": False}
+        return {"OPERAND": tl.float16, "SHIFT": 14, "SPREAD": True, "PAIRED": paired}
+    return {"SHIFT": 0, "SPREAD": False, "PAIRED": False}
 
 
-def _splits(device, programs, keys, element_size):
-    """Into how many parts the keys of a sequence are cut: so many that two programs run on each multiprocessor, or three with caches of 8 bits, whose tiles leave room for them, with 256 keys or
-    more in each part of the longest sequence."""
-    wanted = programs_wanted(device) if device.type == "cpu" else programs_wanted(device) * (3 if element_size == 1 else 2) // 4
+def _splits(device, programs, keys, each):
+    """Into how many parts the keys of a sequence are cut: so many that `each` programs run on each multiprocessor, with 256 keys or more in each part of the longest sequence."""
+    wanted = programs_wanted(device) if device.type == "cpu" else programs_wanted(device) * each // 4
     return max(1, min(wanted // programs, cdiv(keys, 256), 64))
 
 
@@ -175,10 +174,15 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
     rules = rules_of(causal and not (q_starts is None and queries == 1), window_left, window_right, "end", soft_cap, slopes, sequences, heads, tokens + capacity)
     width, value_width = head_width(q.device, dim), head_width(q.device, value_dim)
     rows, keys, warps, stages = row_tiles(q.device, q.dtype, queries * heads // key_heads, max(width, value_width))
+    even, hint = dim == width and value_dim == value_width, _multiple(q.dtype, (q, key_cache, value_cache, out), (dim, value_dim))
+    compute = computation(q, q.device) | way_of(q.device, q.dtype, key_cache.dtype, rows, even and hint > 1 and width == value_width == 128 and not soft_cap)
+    # Smaller tiles of 8 bits leave room for a third program.
+    each = 3 if key_cache.element_size() == 1 else 2
+    if compute["PAIRED"]:
+        keys, each = 128, 2
     programs = cdiv(queries * heads // key_heads, rows) * key_heads * sequences
-    splits = _splits(q.device, programs, longest, key_cache.element_size())
+    splits = _splits(q.device, programs, longest, each)
     parts, part_sums = _workspace(out, splits, tokens, heads, value_dim, q_starts is not None)
-    compute = computation(q, q.device) | way_of(q.device, q.dtype, key_cache.dtype, rows)
     launch(kernels.paged_forward, (programs, splits), q.device, {
         "out": None if splits > 1 else out, "logsumexp": None if splits > 1 else lse, "parts": parts, "part_sums": part_sums, "query": q, "key_cache": key_cache, "value_cache": value_cache,
         "table": block_table.contiguous(), "lengths": lengths.contiguous(), "q_starts": None if q_starts is None else q_starts.contiguous(), "k_scales": k_scale, "v_scales": v_scale,
@@ -186,8 +190,7 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
         "out_strides": out.stride()[:2], "lse_strides": lse.stride(), "q_strides": q.stride()[:2], "key_strides": key_cache.stride()[:3], "value_strides": value_cache.stride()[:3],
         "table_stride": block_table.shape[1], "scale_strides": scale_strides(k_scale, v_scale)
     }, {
-        "G": heads // key_heads, **compute, "D_EVEN": dim == width and value_dim == value_width,
-        "HINT": _multiple(q.dtype, (q, key_cache, value_cache, out), (dim, value_dim)), "PAGE": page, "SPLIT": splits > 1, "BM": rows, "BN": keys, "BD": width, "BV": value_width
+        "G": heads // key_heads, **compute, "D_EVEN": even, "HINT": hint, "PAGE": page, "SPLIT": splits > 1, "BM": rows, "BN": keys, "BD": width, "BV": value_width
     }, _SIZES, num_warps=warps, num_stages=stages)
     if splits > 1:
         _combine(out, lse, parts, part_sums, compute["ACC"])
@@ -258,7 +261,7 @@ def latent_attention_with_lse(q, cache, block_table, lengths, scale, rope_dim, m
     width, rope_width = head_width(q.device, size), head_width(q.device, rope_dim) if rope_dim else 0
     rows, keys, warps, stages = latent_tiles(q.device, q.dtype, queries * heads, width)
     programs = cdiv(queries * heads, rows) * sequences
-    splits = _splits(q.device, programs, min(max_length or capacity, capacity), cache.element_size())
+    splits = _splits(q.device, programs, min(max_length or capacity, capacity), 3 if cache.element_size() == 1 else 2)
     parts, part_sums = _workspace(out, splits, tokens, heads, size, False)
     compute = computation(q, q.device)
     rules = Rules(right=0 if causal and queries > 1 else None).arguments()["rules"]

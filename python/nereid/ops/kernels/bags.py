@@ -171,6 +171,47 @@ def bag_gradient(result, gradient, indices, order, owners, sizes, weights, count
 
 
 @nereid.jit
+def gradient_of_few(result, gradient, indices, owners, sizes, weights, count, width, gradient_stride, gradient_step, weight_stride, padding, BY_COUNT: tl.constexpr, COMPUTE: tl.constexpr,
+                    BR: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr):
+    """`bag_gradient` for at most BN indices, which need not be sorted: each program looks for its index among all of them. The first one that has an index adds up all of that index, BR at once, in
+    the order of places.
+
+    owners: or None where every place is a bag of its own, as in an embedding. Other arguments: as for `bag_gradient`.
+    """
+    p = tl.program_id(0)
+    c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
+    mask = c < width
+    n = tl.arange(0, BN)
+    row = tl.load(indices + p)
+    same = (tl.load(indices + n, mask=n < count, other=-1) == row) & (n < count)
+    place = tl.min(tl.where(same, n, BN), 0)
+    if (place == p) & (row.to(tl.int64) != padding):
+        total = tl.zeros((BW,), COMPUTE)
+        while place < BN:
+            places, values = (), ()
+            for i in tl.static_range(BR):
+                places = places + (place, )
+                place = tl.min(tl.where(same & (n > place), n, BN), 0)
+            for i in tl.static_range(BR):
+                there = places[i] < BN
+                at = tl.where(there, places[i], 0).to(tl.int64)
+                bag = at if owners is None else tl.load(owners + at).to(tl.int64)
+                g = tl.load(gradient + bag * gradient_stride + c * gradient_step, mask=mask & there, other=0).to(COMPUTE)
+                if weights is not None:
+                    g = g * tl.load(weights + at * weight_stride).to(COMPUTE)
+                if sizes is not None:
+                    g = g / tl.maximum(tl.load(sizes + bag), 1).to(COMPUTE)
+                values = values + (tl.where(there, g, 0.0), )
+            part = values[0]
+            for i in tl.static_range(1, BR):
+                part += values[i]
+            total += part
+        if BY_COUNT:
+            total = total / tl.sum(same.to(tl.int32), 0).to(COMPUTE)
+        tl.store(result + row.to(tl.int64) * width + c, total.to(result.dtype.element_ty), mask=mask)
+
+
+@nereid.jit
 def bag_maxima_gradient(result, gradient, places, sizes, bags, rows, width, gradient_stride, gradient_step, BW: tl.constexpr):
     """result[places[bag, c], c] += gradient[bag, c] for bags that are not empty, atomically. Grid: (groups of bags, width / BW).
 

@@ -22,19 +22,27 @@ def range_of(split, splits, low, high, BN: tl.constexpr):
 
 
 @nereid.jit
-def rows_in_cache(cache, table, strides, first, keys, MASKED: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, HINT: tl.constexpr):
-    """Pointers (BN, 1) to the tokens from `first` on. cache: to the head; table: to the pages of the sequence; strides: (page, token). MASKED: whether there are less than BN."""
+def pages_of(table, first, high, keys, MASKED: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr):
+    """The pages of the tokens from `first` on: a number if they are in one page, else (BN,). table: of the sequence. Nothing is read from `high` on, and with MASKED for tokens from `keys` on; without
+    it, all tokens of a tile that begins below `high` exist."""
     n = tl.arange(0, BN)
     if PAGE % BN == 0:
-        page = tl.load(table + first // PAGE).to(tl.int64)
+        page = tl.load(table + first // PAGE, mask=first < high, other=0)
+    else:
+        # `first` is a multiple of BN.
+        page = tl.load(table + (first // PAGE + n // PAGE if BN % PAGE == 0 else (first + n) // PAGE), mask=n < keys - first if MASKED else n < tl.where(first < high, BN, 0), other=0)
+    return page.to(tl.int64)
+
+
+@nereid.jit
+def rows_in_cache(cache, page, strides, first, PAGE: tl.constexpr, BN: tl.constexpr, HINT: tl.constexpr):
+    """Pointers (BN, 1) to the tokens from `first` on. cache: to the head; page: see `pages_of`; strides: (page, token)."""
+    n = tl.arange(0, BN)
+    if PAGE % BN == 0:
         return cache + page * hinted(strides[0], HINT) + (first % PAGE + n)[:, None] * hinted(strides[1], HINT)
     else:
-        columns = first + n
-        if MASKED:
-            page = tl.load(table + columns // PAGE, mask=columns < keys, other=0).to(tl.int64)
-        else:
-            page = tl.load(table + columns // PAGE).to(tl.int64)
-        return cache + (page * hinted(strides[0], HINT))[:, None] + (columns % PAGE)[:, None] * hinted(strides[1], HINT)
+        within = n % PAGE if BN % PAGE == 0 else (first + n) % PAGE
+        return cache + (page * hinted(strides[0], HINT))[:, None] + within[:, None] * hinted(strides[1], HINT)
 
 
 @nereid.jit
@@ -104,25 +112,48 @@ def sequence_of(q_starts, lengths, batch, queries):
 
 
 @nereid.jit
+def halves_of(words, dtype, OPERAND: tl.constexpr):
+    """(the first, the second) element of each pair of 8 bits, as OPERAND. words: int16; dtype: of the elements."""
+    return words.to(tl.int8).to(dtype, bitcast=True).to(OPERAND), (words >> 8).to(tl.int8).to(dtype, bitcast=True).to(OPERAND)
+
+
+@nereid.jit
 def walk_pages(total, sums, most, q, key, value, table, k_strides, v_strides, slope, tokens, low, high, count, keys, d_size, dv_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
-               PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
-               BV: tl.constexpr):
+               PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, PAIRED: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr,
+               BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+    """PAIRED: total and q are of the even and of the odd places; for caches of 8 bits, without a cap. Elements are read in pairs, as numbers of 16 bits: the matrix loads of shared memory move these."""
+    WORD: tl.constexpr = tl.pointer_type(tl.int16) if PAIRED else key.dtype
+    WIDTH: tl.constexpr = 2 if PAIRED else 1
+    # Pages are read an iteration ahead of the copies that need them.
+    page = pages_of(table, low, high, keys, MASKED, PAGE, BN)
     for first in range(low, high, BN):
-        k = tokens_of(rows_in_cache(key, table, k_strides, first, keys, MASKED, PAGE, BN, HINT), first, d_size, keys, MASKED, D_EVEN, HINT, BN, BD)
-        scores = capped(product(q, tl.trans(k).to(OPERAND), ACC, PRECISION), scale, rules, ACC, NARROW)
+        k = tokens_of(rows_in_cache(key, page, k_strides, first, PAGE, BN, HINT).to(WORD), first, d_size // WIDTH, keys, MASKED, D_EVEN, HINT // WIDTH, BN, BD // WIDTH)
+        if PAIRED:
+            k_even, k_odd = halves_of(tl.trans(k), key.dtype.element_ty, OPERAND)
+            scores = capped(product(q[0], k_even, ACC, PRECISION), scale, rules, ACC, NARROW) + capped(product(q[1], k_odd, ACC, PRECISION), scale, rules, ACC, NARROW)
+        else:
+            scores = capped(product(q, tl.trans(k).to(OPERAND), ACC, PRECISION), scale, rules, ACC, NARROW)
         columns = (first + tl.arange(0, BN))[None, :]
         scores = scores_of(scores, None, (0, 0, 0, 0), slope, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
         weights, shrink, sums, most = weigh(scores, sums, most, MASKED, SHIFT=SHIFT)
-        v = tokens_of(rows_in_cache(value, table, v_strides, first, keys, MASKED, PAGE, BN, HINT), first, dv_size, keys, MASKED, D_EVEN, HINT, BN, BV)
-        total = tl.dot(weights.to(OPERAND), v.to(OPERAND), total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+        weights = weights.to(OPERAND)
+        v = tokens_of(rows_in_cache(value, page, v_strides, first, PAGE, BN, HINT).to(WORD), first, dv_size // WIDTH, keys, MASKED, D_EVEN, HINT // WIDTH, BN, BV // WIDTH)
+        page = pages_of(table, first + BN, high, keys, MASKED, PAGE, BN)
+        if PAIRED:
+            v_even, v_odd = halves_of(v, value.dtype.element_ty, OPERAND)
+            even = tl.dot(weights, v_even, total[0] * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+            odd = tl.dot(weights, v_odd, total[1] * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+            total = even, odd
+        else:
+            total = tl.dot(weights, v.to(OPERAND), total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
     return total, sums, most
 
 
 @nereid.jit
 def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cache, table, lengths, q_starts, slopes, k_scales, v_scales, scale, rules, queries, tokens, heads, splits, d_size, dv_size,
                   out_strides, lse_strides, q_strides, key_strides, value_strides, table_stride, slope_strides, scale_strides, G: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr,
-                  PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, SPREAD: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr,
-                  BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+                  PRECISION: tl.constexpr, NARROW: tl.constexpr, SHIFT: tl.constexpr, SPREAD: tl.constexpr, PAIRED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, SPLIT: tl.constexpr,
+                  BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
     """Grid: (tiles of rows of all heads of keys of all sequences, splits).
 
     query             (token, head, d); out (token, head, dv); logsumexp (head, token), or None; strides of tokens and heads, elements are neighbours
@@ -134,6 +165,7 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     HINT              a number of which strides of pages, tokens and heads, d and dv are multiples
     SHIFT             weights are at most 2^SHIFT: with 0 those of fp16 would be 0 below 2^-25
     SPREAD            whether weights are summed over the columns of a tile only at the end
+    PAIRED            see `walk_pages`; with D_EVEN and a HINT of 2 or more
     Other constants: as for `kernels/attention.py`; OPERAND may be fp16 for queries of bf16.
     """
     key_heads = heads // G
@@ -167,10 +199,15 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
         q, factors = narrowed(q)
         scaled = scaled * factors[:, None]
     q = q.to(OPERAND)
+    if PAIRED:
+        q = tl.split(tl.reshape(q, (BM, BD // 2, 2)))
     slope = None
     if slopes is not None:
         slope = (tl.load(slopes + batch * slope_strides[0] + (first_head + rows % G) * slope_strides[1], mask=rows < count * G, other=0).to(ACC) * (1 / LN2))[:, None]
-    total = tl.zeros((BM, BV), ACC)
+    if PAIRED:
+        total = tl.zeros((BM, BV // 2), ACC), tl.zeros((BM, BV // 2), ACC)
+    else:
+        total = tl.zeros((BM, BV), ACC)
     sums = tl.zeros((BM, BN) if SPREAD else (BM,), ACC)
     most = tl.full((BM,), float("-inf"), ACC)
     first_seen = first_row // G
@@ -184,13 +221,15 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     end = tl.maximum(tl.minimum(end, high), begin)
     if rules[0] is not None:
         total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, low, begin, count, keys, d_size, dv_size, shift, scaled, rules,
-                                       ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                       ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, PAIRED, HINT, PAGE, BN, BD, BV)
     total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, begin, end, count, keys, d_size, dv_size, shift, scaled, rules,
-                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, False, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, False, D_EVEN, PAIRED, HINT, PAGE, BN, BD, BV)
     total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, end, high, count, keys, d_size, dv_size, shift, scaled, rules,
-                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+                                   ACC, OPERAND, PRECISION, NARROW, SHIFT, True, D_EVEN, PAIRED, HINT, PAGE, BN, BD, BV)
     if SPREAD:
         sums = tl.sum(sums, 1)
+    if PAIRED:
+        total = tl.reshape(tl.join(total[0], total[1]), (BM, BV))
     keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count * G, tokens, heads, dv_size, out_strides, lse_strides, ACC, D_EVEN, HINT, G, SPLIT, BV)
 
 
@@ -226,8 +265,10 @@ def combine(out, logsumexp, parts, part_sums, tokens, heads, splits, dv_size, ou
 def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, low, high, count, keys, size, rope_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
                  PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
                  BR: tl.constexpr):
+    page = pages_of(table, low, high, keys, MASKED, PAGE, BN)
     for first in range(low, high, BN):
-        rows = rows_in_cache(cache, table, strides, first, keys, MASKED, PAGE, BN, HINT)
+        rows = rows_in_cache(cache, page, strides, first, PAGE, BN, HINT)
+        page = pages_of(table, first + BN, high, keys, MASKED, PAGE, BN)
         latent = tokens_of(rows, first, size, keys, MASKED, EVEN, HINT, BN, BD).to(OPERAND)
         scores = product(q, tl.trans(latent), ACC, PRECISION)
         if BR > 0:

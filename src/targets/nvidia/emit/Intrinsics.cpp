@@ -2,6 +2,7 @@
 #include "targets/nvidia/emit/Emitter.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/PatternMatch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
@@ -271,7 +272,45 @@ Value *Emitter::packFloat8(Value *low, Value *high, mlir::Type to) {
                    {high, low});
 }
 
+namespace {
+
+/// A byte of a register of 32 bits.
+struct ByteOf {
+  Value *word = nullptr; ///< null: not found
+  uint64_t index = 0;
+};
+
+/// Which byte of which register is the lowest one of `value`?
+ByteOf byteOf(Value *value) {
+  using namespace llvm::PatternMatch;
+  uint64_t bits = 0, number = 0;
+  for (Value *from = nullptr;; value = from) {
+    if (match(value, m_LShr(m_Value(from), m_ConstantInt(number))))
+      bits += number;
+    else if (value->getType()->isIntegerTy(32))
+      break;
+    else if (match(value, m_ExtractElt(m_BitCast(m_Value(from)), m_ConstantInt(number))) &&
+             from->getType()->isIntegerTy(32))
+      bits += number * value->getType()->getScalarSizeInBits();
+    else if (!match(value, m_Trunc(m_Value(from))))
+      return {};
+  }
+  return bits % 8 == 0 && bits < 32 ? ByteOf{value, bits / 8} : ByteOf();
+}
+
+} // namespace
+
+/// Bytes of one register take one permutation: of every second byte, the same one for both pairs.
 Value *Emitter::unpackE4M3(Value *codes) {
+  using namespace llvm::PatternMatch;
+  Value *low = nullptr, *high = nullptr;
+  if (match(codes, m_Or(m_ZExt(m_Value(low)), m_Shl(m_ZExt(m_Value(high)), m_SpecificInt(8))))) {
+    ByteOf first = byteOf(low), second = byteOf(high);
+    if (first.word && first.word == second.word && second.index == first.index + 2) {
+      Value *sorted = intrinsic(Intrinsic::nvvm_prmt, {first.word, i32(0), i32(0x3120)});
+      codes = b.CreateTrunc(first.index ? b.CreateLShr(sorted, 16) : sorted, b.getInt16Ty());
+    }
+  }
   return intrinsic(Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {codes});
 }
 
