@@ -229,6 +229,8 @@ def element(lines, x, w, rounds, limits):
     for node in reversed(order):
         if node.parts and (CONTEXT.isnan(node.adjoint) or abs(node.size) > limits.max / 4):
             raise Undefined
+        if node.may_overflow and 0 < abs(node.value) < limits.tiny * 1024 and abs(node.adjoint * node.value) >= limits.tiny * 1e4:
+            raise Undefined  # an exponential that underflowed, whose slope a large factor brings back
         for part, slope, *size in node.parts:
             if node.size == 0 or slope == 0:
                 continue
