@@ -285,7 +285,7 @@ def cases():
         x, w, b, dy = (random(*shape, dtype=torch.float32) for shape in ((images, channels, size), (channels, ), (channels, ), (images, channels, size)))
         _, _, mean, rstd, _ = liger_group_norm.group_norm_forward(x, channels, count, w, b, 1e-6)
         return Case(group_norm, (images, count), dict(x=x, weight=w, bias=b, y=torch.empty_like(x), means=mean.flatten(), scales=rstd.flatten(), channels=channels, size=size,
-                                                      groups=count, eps=1e-6), dict(BLOCK=1024, SAVE=save),
+                                                      groups=count, eps=1e-6), [dict(BLOCK=block, SAVE=save) for block in (1024, 2048)],
                     ("x", "weight", "bias"), "y", lambda x, w, b: F.group_norm(x, count, w, b, 1e-6),
                     lambda: liger_group_norm.group_norm_backward(dy, x, w, b, mean, rstd, channels, count), dy)
 

@@ -3,6 +3,7 @@
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "ir/tile/Combiner.h"
+#include "ir/tile/FloatBounds.h"
 #include "ir/tile/WithTangent.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -786,6 +787,7 @@ private:
   void writeSum(const OnlineLoop &online) {
     scf::ForOp loop = online.loop;
     auto copy = cast<scf::ForOp>(builder.clone(*loop, map));
+    keepBounds(loop);
     BlockArgument maximum = copy.getRegionIterArg(online.maximum);
     Value next = map.lookup(online.next->getResult(0));
     copy.getInitArgsMutable()[online.maximum].set(base);
@@ -799,6 +801,17 @@ private:
       product->getResult(0).replaceAllUsesWith(product->getOperand(1 - sum.place));
       product->erase();
     }
+  }
+
+  /// What is at most the maximum of its round is at most the constant, which is the last maximum
+  /// and the logarithm of a sum that is at least 1. The operations will not show it.
+  void keepBounds(scf::ForOp loop) {
+    loop->walk([&](math::ExpOp power) {
+      if (tile::isNotPositive(power.getOperand(), [](Value value) { return value; }))
+        map.lookup(power.getResult())
+            .getDefiningOp()
+            ->setAttr(tile::notPositiveAttribute, builder.getUnitAttr());
+    });
   }
 
   /// What takes the place of a result of the last loop; null for the result itself.

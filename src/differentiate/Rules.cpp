@@ -4,6 +4,7 @@
 
 #include "differentiate/Blocks.h"
 #include "differentiate/Relative.h"
+#include "ir/tile/FloatBounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -136,9 +137,23 @@ bool isOne(Value value) {
   return matchPattern(value, m_OneFloat());
 }
 
+/// Is the reciprocal of a denominator finite, and exact to a few units in the last place? It is
+/// subnormal above 2^126, where it keeps all but two bits.
+bool hasReciprocal(Value denominator) {
+  Type type = tile::elementOf(denominator.getType());
+  return (type.isF32() && tile::leastOf(denominator) >= 0x1p-126) ||
+         (type.isF64() && tile::leastOf(denominator) >= 0x1p-1022);
+}
+
 /// The factor of the denominator's tangent is a quotient, not the tangent: in neither mode is a
 /// large number over a small denominator multiplied by a result of 0.
 Value divide(const Dual &d) {
+  if (!hasExponentials(d, d.x(1)) && d.t(1) && hasReciprocal(d.x(1))) {
+    // One division in place of three.
+    Value over = d.call("arith.divf", {d.number(1), d.x(1)});
+    Value quotient = isOne(d.x(0)) ? over : d.multiply(d.x(0), over);
+    return d.subtract(d.multiply(d.t(0), over), d.multiply(d.t(1), d.multiply(quotient, over)));
+  }
   Value numerator = d.divide(d.t(0), d.x(1));
   if (hasExponentials(d, d.x(1))) {
     Value reciprocal = isOne(d.x(0)) ? d.y() : Value();

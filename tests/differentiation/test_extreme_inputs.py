@@ -51,6 +51,8 @@ OTHERS = {
     "tl.exp(x)": torch.exp, "libdevice.expm1(x)": torch.expm1, "libdevice.tanh(x)": torch.tanh, "tl.erf(x)": torch.erf,
     "tl.sqrt(x)": torch.sqrt, "libdevice.hypot(x, 0 * x)": lambda x: torch.hypot(x, torch.zeros_like(x)),
     "0.5 * x * (1 + tl.erf(x * 0.7071067811865476))": F.gelu,
+    "x / (1 + tl.abs(x))": F.softsign, "x / (1 + x * x)": lambda x: x / (1 + x * x), "1 / (2 + x * x)": lambda x: 1 / (2 + x * x),
+    "x / tl.sqrt(x * x + 0.01)": lambda x: x / (x * x + 0.01).sqrt(),
 }
 
 
@@ -112,7 +114,9 @@ def test_quotients_and_angles_at_the_ends_of_the_types(dtype):
     large, small, subnormal = limits.max / 8, limits.tiny * 8, limits.tiny / 16
     x = torch.tensor([0.0, 0.0, 0.0, small, large, subnormal, 3.0, -large, large], dtype=dtype)
     w = torch.tensor([subnormal, -subnormal, small, large, large, 2.0, large, small, math.inf], dtype=dtype)
-    functions = {"x / w": lambda x, w: (1 / w, -(x / w) / w), "libdevice.atan2(x, w)": lambda x, w: (w / (x * x + w * w), -x / (x * x + w * w)),
+    functions = {"x / w": lambda x, w: (1 / w, -(x / w) / w), "x / tl.abs(w)": lambda x, w: (1 / abs(w), -(x / abs(w)) / w),
+                 "x / (0.25 + tl.abs(w))": lambda x, w: (1 / (0.25 + abs(w)), -(1 if w > 0 else -1) * x / (0.25 + abs(w))**2),
+                 "libdevice.atan2(x, w)": lambda x, w: (w / (x * x + w * w), -x / (x * x + w * w)),
                  "libdevice.rhypot(x, w)": lambda x, w: (-x / (x * x + w * w)**1.5, -w / (x * x + w * w)**1.5)}
     for text, slopes in functions.items():
         f, y, ones = _function(text, "x, w"), torch.empty_like(x), torch.ones_like(x)
@@ -156,3 +160,13 @@ def test_second_derivatives(dtype):
     second, = torch.autograd.grad(for_ours.sum(), ours)
     expected, = torch.autograd.grad(for_theirs.sum(), theirs)
     torch.testing.assert_close(second.double(), expected.double(), rtol=1e-4 if dtype == torch.float32 else 1e-10, atol=1e-5 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("text, divisions", [("x / (1 + tl.abs(x))", 1), ("x / (0.5 * x * x + 1e-3)", 3), ("x / (x * x + 1e-3)", 1), ("x / tl.abs(x)", 3), ("x / (x * 3 + 1)", 3)])
+def test_denominators_of_one_reciprocal(text, divisions):
+    """Where a denominator is known to have a normal reciprocal, the slopes are products with it."""
+    x = torch.ones(8)
+    gradient = nereid.grad(unary, ("x", ), ("y", )).backward.kernel
+    given = dict(x=x, y=x.clone(), dy=x.clone(), dx=x.clone(), f=_function(text, "x"), N=8)
+    tile = gradient.warmup(**given, grid=(1, ), **{name: value for name, value in ((gradient.saved, torch.empty(16, dtype=torch.uint8)), (gradient.step, -1)) if name}).asm["tile"]
+    assert tile.count("arith.divf") == divisions, tile

@@ -95,7 +95,7 @@ ORACLE = {
     "tanh": _function(mp.tanh, lambda x, y: 1 - y * y, size=lambda x, y: 1 + y * y), "erf": _function(mp.erf, lambda x, y: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x), lambda x: abs(x) < 1e30),
     "atan": _function(mp.atan, lambda x, y: 1 / (1 + x * x)), "asinh": _function(mp.asinh, lambda x, y: 1 / mp.sqrt(1 + x * x)),
     "log1p": _function(mp.log1p, lambda x, y: 1 / (1 + x), lambda x: x > -1), "cosh": _function(mp.cosh, lambda x, y: mp.sinh(x), lambda x: abs(x) < 1e30, may_overflow=True),
-    "square": lambda x: x * x,
+    "square": lambda x: x * x, "abs": lambda x: Node(abs(x.value), (x, (x.value > 0) - (x.value < 0))),
 }
 
 
@@ -135,9 +135,10 @@ FORMULAS = [
     "atan2({a}, {b})", "{a} * rsqrt(square({a}) + 1.0)", "{a} * tanh(log(1.0 + exp({a})))", "log(1.0 + exp({a}) + exp({b}))", "exp(-square({a}))", "sigmoid(exp({a}))",
     "1.0 / (1.0 + where({b}, exp({a}), exp(-{a})))", "maximum({a}, {b})", "where({a}, {b}, sigmoid({a}))", "0.5 * ({a} + {b})", "{a} - 2.0 * {b}", "{a} * {b}", "exp({a})",
     "log(1.0 / (1.0 + exp({a})))", "log(cosh({a}))", "square({a})", "sqrt({a})", "log(square({a}))", "rsqrt({a})", "{a} * rsqrt({a})",
+    "{a} / (1.0 + abs({a}))", "{b} / (0.5 + abs({a}))", "{a} / abs({b})", "1.0 / sqrt(2.0 + square({a}))",
 ]
 NAMES = {"exp": "tl.exp", "sigmoid": "tl.sigmoid", "log": "tl.log", "sqrt": "tl.sqrt", "rsqrt": "tl.rsqrt", "tanh": "libdevice.tanh", "erf": "tl.erf", "atan": "libdevice.atan",
-         "asinh": "libdevice.asinh", "log1p": "libdevice.log1p", "cosh": "libdevice.cosh", "atan2": "libdevice.atan2", "maximum": "tl.maximum"}
+         "asinh": "libdevice.asinh", "log1p": "libdevice.log1p", "cosh": "libdevice.cosh", "atan2": "libdevice.atan2", "maximum": "tl.maximum", "abs": "tl.abs"}
 HEADER = """from nereid.language.extra import libdevice
 
 
@@ -228,6 +229,8 @@ def element(lines, x, w, rounds, limits):
     for node in reversed(order):
         if node.parts and (CONTEXT.isnan(node.adjoint) or abs(node.size) > limits.max / 4):
             raise Undefined
+        if node.may_overflow and 0 < abs(node.value) < limits.tiny * 1024 and abs(node.adjoint * node.value) >= limits.tiny * 1e4:
+            raise Undefined  # an exponential that underflowed, whose slope a large factor brings back
         for part, slope, *size in node.parts:
             if node.size == 0 or slope == 0:
                 continue

@@ -87,13 +87,57 @@ def test_where_owners_wait():
     assert text.count("evict evict_last") == 2 and last.count("evict evict_first") == 1
 
 
+@nereid.jit
+def softmax(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * n
+    power = tl.load(x + row + i, mask=i < n, other=-float("inf")).to(tl.float32)
+    power = tl.exp(power - tl.max(power, 0))
+    tl.store(y + row + i, power / tl.sum(power, 0), mask=i < n)
+
+
+@nereid.jit
+def log_sum(x, y, n, BLOCK: tl.constexpr):
+    """The logarithm of the sum of a row's exponentials, in blocks."""
+    row = tl.program_id(0) * n
+    largest, total = -float("inf"), 0.0
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row + i, mask=i < n, other=-float("inf")).to(tl.float32)
+        new = tl.maximum(largest, tl.max(value, 0))
+        total = total * tl.exp(largest - new) + tl.sum(tl.exp(value - new), 0)
+        largest = new
+    tl.store(y + tl.program_id(0), largest + tl.log(total))
+
+
+def row_arguments(rows, n, loss):
+    torch.manual_seed(0)
+    x, y = (4 * torch.randn(rows, n)).bfloat16(), torch.empty(rows) if loss else torch.empty(rows, n, dtype=torch.bfloat16)
+    return dict(x=x, y=y, n=n, dy=torch.randn(y.shape).to(y.dtype), dx=torch.empty_like(x))
+
+
+@pytest.mark.parametrize("kernel, block, warps", [(softmax, 16384, 8), (softmax, 1024, 4), (log_sum, 1024, 4)])
+def test_exponentials_of_rows(kernel, block, warps):
+    """No operand is positive, also where a row is converted again behind its maximum, and where the logarithm of the sum has taken the maximum's place; quotients
+    by a softmax's sum are products with its reciprocal, which is not scaled; the halves of words become fp32 by a shift or a mask."""
+    gradient = nereid.grad(kernel, "x", "y").backward.kernel
+    asking = {gradient.saved: torch.empty(16, dtype=torch.uint8), gradient.step: -1}
+    ptx = gradient.warmup(**row_arguments(2, block, kernel is log_sum), **asking, BLOCK=block, grid=(2, ), num_warps=warps, target="cuda:90").asm["ptx"]
+    elements = block // (32 * warps)
+    loops = 2 if kernel is log_sum else 1
+    assert ptx.count("mul.rm.f32") >= loops * elements
+    assert ptx.count("0f3EFEFCF7") == 0 or ptx.count("fma.rn.sat.f32") <= loops * elements + 4
+    assert "0f1F800000" not in ptx  # 2^-64
+    assert ptx.count("cvt.f32.bf16") < 4
+
+
 PROGRAM = """
 import sys
 import nereid
 import simulated  # noqa: F401
 import torch
 sys.path.insert(0, sys.argv[1])
-from test_gradient_loops import arguments, channel_arguments, channels, norm
+from test_gradient_loops import arguments, channel_arguments, channels, log_sum, norm, row_arguments, softmax
 given = arguments(3, 100)
 nereid.grad(norm, ("x", "weight"), "y").backward[(3, )](**given, BLOCK=32, num_warps=2)
 x, weight = (given[name].double().requires_grad_() for name in ("x", "weight"))
@@ -107,6 +151,15 @@ dy, x = given["dy"].double(), given["x"].double()
 for name, expected in (("dx", dy * given["weight"].double()[:, None]), ("dweight", (dy * x).sum((0, 2))), ("dbias", dy.sum((0, 2)))):
     torch.testing.assert_close(given[name].double(), expected, rtol=1e-4, atol=1e-5)
 assert gradient.explain().count("partial sums") >= 2
+for kernel, n, block, warps in ((softmax, 16000, 16384, 8), (softmax, 200, 256, 2), (log_sum, 600, 256, 2)):
+    given = row_arguments(2, n, kernel is log_sum)
+    given["x"][1] -= 1e30  # a maximum beside which all others vanish
+    given["x"][1, 3] = 1.0
+    nereid.grad(kernel, "x", "y").backward[(2, )](**given, BLOCK=block, num_warps=warps)
+    x = given["x"].double().requires_grad_()
+    y = x.softmax(1) if kernel is softmax else x.logsumexp(1)
+    expected, = torch.autograd.grad(y, x, given["dy"].double())
+    torch.testing.assert_close(given["dx"].double(), expected, rtol=1e-2, atol=1e-6)
 print("right")
 """
 

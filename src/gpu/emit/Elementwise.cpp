@@ -1,6 +1,7 @@
 // Elementwise ops, one register at a time. LLVM's instructions mean the same as arith's, except
 // where they leave something undefined that the language defines.
 #include "gpu/emit/Elements.h"
+#include "gpu/emit/FloatBounds.h"
 #include "gpu/emit/GlobalAccess.h"
 #include "ir/ngpu/Dialect.h"
 
@@ -145,28 +146,34 @@ llvm::Value *divideFloats(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
 
 /// Quotients of several numbers by one: multiplications with its reciprocal. The divisor is brought
 /// to where its reciprocal is a normal number by a power of two, with which the dividends go along:
-/// what over- or underflows then does so in the quotient too. Within 2 ulp.
-Values divideByOne(Emitter &e, llvm::ArrayRef<llvm::Value *> dividends, llvm::Value *divisor) {
+/// what over- or underflows then does so in the quotient too. `isModerate`: it is there already.
+/// Within 2 ulp.
+Values divideByOne(Emitter &e, llvm::ArrayRef<llvm::Value *> dividends, llvm::Value *divisor,
+                   bool isModerate) {
   llvm::IRBuilder<> &b = e.b;
   llvm::Type *type = divisor->getType(), *f32 = b.getFloatTy();
   auto constant = [&](double value) { return llvm::ConstantFP::get(f32, value); };
   llvm::Value *wide = type == f32 ? divisor : b.CreateFPExt(divisor, f32);
-  llvm::Value *size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, wide);
-  llvm::Value *scale =
-      b.CreateSelect(b.CreateFCmpOGT(size, constant(0x1p64)), constant(0x1p-64), constant(1));
-  scale = b.CreateSelect(b.CreateFCmpOLT(size, constant(0x1p-64)), constant(0x1p64), scale);
-  llvm::Value *reciprocal = e.reciprocal(b.CreateFMul(wide, scale));
+  llvm::Value *scale = nullptr;
+  if (!isModerate) {
+    llvm::Value *size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, wide);
+    scale = b.CreateSelect(b.CreateFCmpOGT(size, constant(0x1p64)), constant(0x1p-64), constant(1));
+    scale = b.CreateSelect(b.CreateFCmpOLT(size, constant(0x1p-64)), constant(0x1p64), scale);
+    wide = b.CreateFMul(wide, scale);
+  }
+  llvm::Value *reciprocal = e.reciprocal(wide);
   Values quotients;
   for (llvm::Value *dividend : dividends) {
     llvm::Value *x = type == f32 ? dividend : b.CreateFPExt(dividend, f32);
-    llvm::Value *quotient = b.CreateFMul(b.CreateFMul(x, scale), reciprocal);
+    llvm::Value *quotient = b.CreateFMul(scale ? b.CreateFMul(x, scale) : x, reciprocal);
     quotients.push_back(type == f32 ? quotient : b.CreateFPTrunc(quotient, type));
   }
   return quotients;
 }
 
 /// Divides all registers, those with a common divisor together.
-Values divideAll(Emitter &e, llvm::ArrayRef<llvm::Value *> lhs, llvm::ArrayRef<llvm::Value *> rhs) {
+Values divideAll(Emitter &e, llvm::ArrayRef<llvm::Value *> lhs, llvm::ArrayRef<llvm::Value *> rhs,
+                 bool isModerate) {
   llvm::MapVector<llvm::Value *, llvm::SmallVector<unsigned>> byDivisor;
   for (auto [reg, divisor] : llvm::enumerate(rhs))
     byDivisor[divisor].push_back(reg);
@@ -181,7 +188,8 @@ Values divideAll(Emitter &e, llvm::ArrayRef<llvm::Value *> lhs, llvm::ArrayRef<l
     Values dividends;
     for (unsigned reg : registers)
       dividends.push_back(lhs[reg]);
-    for (auto [reg, quotient] : llvm::zip(registers, divideByOne(e, dividends, divisor)))
+    for (auto [reg, quotient] :
+         llvm::zip(registers, divideByOne(e, dividends, divisor, isModerate)))
       results[reg] = quotient;
   }
   return results;
@@ -444,7 +452,8 @@ bool emitElementwise(Emitter &e, Operation *op) {
     return true;
   }
   if (isa<arith::DivFOp>(op) && count > 1) {
-    e.set(op->getResult(0), divideAll(e, e.get(op->getOperand(0)), e.get(op->getOperand(1))));
+    e.set(op->getResult(0), divideAll(e, e.get(op->getOperand(0)), e.get(op->getOperand(1)),
+                                      isModerate(op->getOperand(1))));
     return true;
   }
   Values results;

@@ -1,14 +1,14 @@
-// Bounds of floats that follow from how they are computed.
+// Bounds of floats in GPU IR (ir/tile/FloatBounds.h has the rules).
 #pragma once
-#include "mlir/IR/Value.h"
+#include "mlir/IR/Operation.h"
 
 namespace nereid::gpu {
 
-/// Is every element of `value` (a float or a tensor of floats) known to be at most 0, or NaN? True
-/// of differences `x - m` where `m` is the maximum of elements of `x`, of `x` and something else,
-/// or a running maximum that has just taken `x` in: the arguments of exponentials in softmax. A
-/// product that is contracted into such a difference is not rounded before; the difference may then
-/// be positive by a rounding error of `m`.
-bool isNotPositive(mlir::Value value);
+/// Is every operand of `power`, an exponential, known to be at most 0, or NaN?
+bool hasNoPositiveOperand(mlir::Operation *power);
+
+/// Is every element of `value`, a tensor, known to lie between 1 and its number of elements, or to
+/// be NaN? True of the denominator of a softmax.
+bool isModerate(mlir::Value value);
 
 } // namespace nereid::gpu

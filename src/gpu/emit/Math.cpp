@@ -468,8 +468,7 @@ llvm::Value *emitMath(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> i
       wide.push_back(e.b.CreateFPExt(value, e.b.getFloatTy()));
     return e.b.CreateFPTrunc(emitMath(e, op, wide), type);
   }
-  if (type->isFloatTy() && isa<math::ExpOp>(op) && e.options.reflectFtz &&
-      isNotPositive(op->getOperand(0)))
+  if (type->isFloatTy() && isa<math::ExpOp>(op) && e.options.reflectFtz && hasNoPositiveOperand(op))
     return expOfNotPositive({&e, in[0]}).value;
   if (type->isFloatTy() && isa<math::ExpOp>(op))
     return exp({&e, in[0]}, op->hasOneUse()).value;

@@ -86,9 +86,10 @@ void NvidiaKernel::restore(ByteReader &in) {
 /// The second or third block that too many registers, at most a third, keep from a multiprocessor;
 /// 0 for none. Told of the block, the assembler often does with so many fewer, without spills.
 /// Code of products has a use for a second block alone, and may have two thirds too many: those of
-/// gradients with schedules are often needed in the branches for other strides.
+/// gradients with schedules are often needed in the branches for other strides. `isRow`: so has the
+/// gradient of a row, which may have half too many.
 static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arch,
-                               const LaunchInfo &info, bool isBoundByProducts) {
+                               const LaunchInfo &info, bool isBoundByProducts, bool isRow) {
   auto multiprocessor = explain::multiprocessorOf(arch.sm);
   if (!multiprocessor)
     return 0;
@@ -96,9 +97,9 @@ static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arc
   int next = explain::occupancyOf(*multiprocessor, needs).blocks + 1;
   int most = explain::registersFor(*multiprocessor, needs.threads, next);
   needs.registers = most;
-  int tooMany = isBoundByProducts ? 2 * most / 3 : most / 3;
-  bool isNarrow = next >= 2 && next <= (isBoundByProducts ? 2 : 3) && assembly.registers > most &&
-                  assembly.registers <= most + tooMany &&
+  int tooMany = isBoundByProducts ? 2 * most / 3 : isRow ? most / 2 : most / 3;
+  bool isNarrow = next >= 2 && next <= (isBoundByProducts || isRow ? 2 : 3) &&
+                  assembly.registers > most && assembly.registers <= most + tooMany &&
                   explain::occupancyOf(*multiprocessor, needs).blocks >= next;
   return isNarrow ? next : 0;
 }
@@ -282,8 +283,9 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return std::move(*best);
   // Whether a block more helps products that nothing interrupts has been measured in gradients
   // alone, but for the third one, which does not.
-  bool asks = !registerDemand && (isGradient || !isBoundByProducts);
-  int blocks = asks ? narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts) : 0;
+  bool isRow = registerDemand && isGradient && !isBoundByProducts;
+  bool asks = isRow || (!registerDemand && (isGradient || !isBoundByProducts));
+  int blocks = asks ? narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts, isRow) : 0;
   if (blocks) {
     auto again = aimingAt(blocks);
     int spills = assembly->spillStoreBytes + (isBoundByProducts ? kSecondBlockSpills : 0);

@@ -19,7 +19,7 @@ FILES = ("test_partial_sums.py", "test_grad_loads.py", "test_grad_ownership.py",
          "test_extreme_inputs.py")
 #: What runs first, by the file of a bug.
 FIRST = {"Schedules.cpp": (*FILES[3:5], "test_random_schedules.py"), "TransposeLoops.cpp": FILES[6:7], "Combiners.cpp": ("test_grad.py", ), "Outside.cpp": FILES[3:5], "TileSizes.cpp": FILES[3:5], "Coordinates.cpp": FILES[3:5], "Transposed.cpp": FILES[3:5], "PartialSums.cpp": FILES[:1], "MergeLoads.cpp": FILES[1:2], "Ownership.cpp": (*FILES[1:3], "test_whole_gradients.py"),
-         "OnlineSums.cpp": (*FILES[7:10], "test_grad_picked.py"), "PickedElements.cpp": FILES[11:14], "Transpose.cpp": FILES[13:14], "Differentiate.cpp": FILES[13:14], "CountRounds.cpp": FILES[6:7], "ScheduledBlocks.cpp": FILES[7:9], "Bounds.cpp": FILES[7:9], "Relative.cpp": FILES[15:], "Rules.cpp": FILES[15:]}
+         "OnlineSums.cpp": (*FILES[7:10], "test_grad_picked.py"), "PickedElements.cpp": FILES[11:14], "Transpose.cpp": FILES[13:14], "Differentiate.cpp": FILES[13:14], "CountRounds.cpp": FILES[6:7], "ScheduledBlocks.cpp": FILES[7:9], "Bounds.cpp": FILES[7:9], "Relative.cpp": FILES[15:], "Rules.cpp": FILES[15:], "FloatBounds.cpp": FILES[15:]}
 #: Seconds of a bug. One that makes a test run forever counts as found.
 LIMIT = 900
 

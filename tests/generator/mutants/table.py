@@ -593,3 +593,8 @@ skip("cuda", "src/gpu/schedule/Channels.cpp", "ngpu::MBarrierWaitOp::create(buil
 expr("cuda", "src/gpu/copies/OverlapStores.cpp", "if (!isFirstUse) {\n    ngpu::TmaStoreWaitOp", "!isFirstUse", "false", "a buffer is written again while a store reads it")
 expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(builder, loc, followsWrites(loop));", "followsWrites(loop)", "false",
      "the engine reads global memory without a fence behind ordinary stores")
+
+# Bounds of floats: reciprocals of denominators, exponentials of softmax.
+FLOATS = "src/ir/tile/FloatBounds.cpp"
+expr("gradients", FLOATS, ".Case<math::AbsFOp, math::ExpOp, math::Exp2Op>([](auto) { return 0.0; })", "0.0", "1.0", "the reciprocal of a subnormal denominator is infinite")
+expr("gradients", RULES, "Value quotient = isOne(d.x(0)) ? over : d.multiply(d.x(0), over);", "isOne(d.x(0))", "true", "a slope in the denominator lacks the numerator")

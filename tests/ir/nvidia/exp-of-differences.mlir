@@ -109,3 +109,87 @@ func.func @other_axis(%p: !tile.ptr<f32>) attributes {tile.kernel, ngpu.num_warp
   tile.store %base, %e : tensor<8x8x!tile.ptr<f32>, #block>, tensor<8x8xf32, #block>
   return
 }
+
+// -----
+
+// A row of bf16 that is converted again behind the maximum; quotients by the sum are single products.
+#line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [], shape = [128]>
+// CHECK-LABEL: .entry again(
+// CHECK-NOT: 0f3EFEFCF7
+// CHECK-COUNT-4: mul.rm.f32
+// CHECK: rcp.approx.ftz.f32 [[R:%r[0-9]+]]
+// CHECK-COUNT-4: mul.f32 %{{r[0-9]+}}, %{{r[0-9]+}}, [[R]];
+// CHECK-NOT: mul.f32
+// CHECK: ret;
+func.func @again(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>) attributes {tile.kernel, ngpu.num_warps = 1 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 128 : tensor<128xi32, #line>
+  %base = tile.splat %p : !tile.ptr<bf16> -> tensor<128x!tile.ptr<bf16>, #line>
+  %ptrs = tile.addptr %base, %range : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xi32, #line>
+  %to = tile.splat %q : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #line>
+  %out = tile.addptr %to, %range : tensor<128x!tile.ptr<f32>, #line>, tensor<128xi32, #line>
+  %x = tile.load %ptrs : tensor<128x!tile.ptr<bf16>, #line> -> tensor<128xbf16, #line>
+  %wide = arith.extf %x : tensor<128xbf16, #line> to tensor<128xf32, #line>
+  %max = tile.reduce(%wide) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.maxnumf %a, %b : f32
+    tile.yield %m : f32
+  } : (tensor<128xf32, #line>) -> f32
+  %all = tile.splat %max : f32 -> tensor<128xf32, #line>
+  %x1 = ngpu.renew %x number 0 : tensor<128xbf16, #line>
+  %wide1 = arith.extf %x1 : tensor<128xbf16, #line> to tensor<128xf32, #line>
+  %d = arith.subf %wide1, %all : tensor<128xf32, #line>
+  %e = math.exp %d : tensor<128xf32, #line>
+  %sum = tile.reduce(%e) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.addf %a, %b : f32
+    tile.yield %m : f32
+  } : (tensor<128xf32, #line>) -> f32
+  %sums = tile.splat %sum : f32 -> tensor<128xf32, #line>
+  %y = arith.divf %e, %sums : tensor<128xf32, #line>
+  tile.store %out, %y : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>
+  return
+}
+
+// -----
+
+// The sum of other powers may be anything: the divisor is brought to where its reciprocal is a normal number.
+#line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [], shape = [128]>
+// CHECK-LABEL: .entry other_sum(
+// CHECK-NOT: mul.rm.f32
+// CHECK: setp.gt.f32
+// CHECK: rcp.approx.ftz.f32
+// CHECK-COUNT-8: mul.f32
+// CHECK: ret;
+func.func @other_sum(%q: !tile.ptr<f32>) attributes {tile.kernel, ngpu.num_warps = 1 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 128 : tensor<128xi32, #line>
+  %to = tile.splat %q : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #line>
+  %out = tile.addptr %to, %range : tensor<128x!tile.ptr<f32>, #line>, tensor<128xi32, #line>
+  %x = tile.load %out : tensor<128x!tile.ptr<f32>, #line> -> tensor<128xf32, #line>
+  %e = math.exp %x : tensor<128xf32, #line>
+  %sum = tile.reduce(%e) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.addf %a, %b : f32
+    tile.yield %m : f32
+  } : (tensor<128xf32, #line>) -> f32
+  %sums = tile.splat %sum : f32 -> tensor<128xf32, #line>
+  %y = arith.divf %x, %sums : tensor<128xf32, #line>
+  tile.store %out, %y : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>
+  return
+}
+
+// -----
+
+// An exponential that is marked: the operations no longer show that its operand is not positive.
+#line = #ngpu.layout<register = [], lane = [[1], [2], [4], [8], [16]], warp = [], shape = [32]>
+// CHECK-LABEL: .entry marked(
+// CHECK: mul.rm.f32
+// CHECK: ret;
+func.func @marked(%p: !tile.ptr<f32>) attributes {tile.kernel, ngpu.num_warps = 1 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 32 : tensor<32xi32, #line>
+  %base = tile.splat %p : !tile.ptr<f32> -> tensor<32x!tile.ptr<f32>, #line>
+  %ptrs = tile.addptr %base, %range : tensor<32x!tile.ptr<f32>, #line>, tensor<32xi32, #line>
+  %x = tile.load %ptrs : tensor<32x!tile.ptr<f32>, #line> -> tensor<32xf32, #line>
+  %e = math.exp %x {tile.not_positive} : tensor<32xf32, #line>
+  tile.store %ptrs, %e : tensor<32x!tile.ptr<f32>, #line>, tensor<32xf32, #line>
+  return
+}

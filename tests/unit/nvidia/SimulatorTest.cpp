@@ -47,6 +47,22 @@ constexpr const char *kReadBack = R"(
   call void asm sideeffect "st.global.b32 [$0], $1;", "l,r"(ptr addrspace(1) %out, i32 %v)
 )";
 
+/// The policy of a store is none of its registers.
+TEST(Simulator, StoresWithCachePolicies) {
+  std::vector<uint32_t> in(32), out(33, 7);
+  std::iota(in.begin(), in.end(), 100);
+  EXPECT_EQ(run(R"(
+  %policy = call i64 asm "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;", "=l"()
+  %v = load i32, ptr addrspace(1) %in
+  call void asm sideeffect "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, $2;", "l,r,l"(ptr addrspace(1) %out, i32 %v, i64 %policy)
+)",
+                in, out),
+            "");
+  EXPECT_EQ(out.back(), 7u);
+  out.pop_back();
+  EXPECT_EQ(out, in);
+}
+
 TEST(Simulator, QuotientsThatOverflowWrap) {
   std::vector<uint32_t> in(32, ~0u), out(32, 7);
   auto text = [](const char *operation) {

@@ -437,6 +437,8 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
   SmallVector<unsigned> numbers;
   while (registers.contains('$'))
     numbers.push_back(number(registers));
+  if (isStore && opcode.contains("cache_hint")) // the policy comes last
+    numbers.pop_back();
   uint64_t at = value(number(place));
   int64_t offset = 0;
   if (place.consume_front("+"))

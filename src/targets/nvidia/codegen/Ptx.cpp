@@ -9,6 +9,7 @@
 #include "targets/nvidia/codegen/GuardTruthBits.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 #include "targets/nvidia/codegen/RowPointers.h"
+#include "targets/nvidia/codegen/WidenHalves.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/Module.h"
@@ -101,6 +102,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   passes.addPass(llvm::InferAlignmentPass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   targets::runLlvmPasses(module, machine, std::move(all), times);
+  widenHalves(module);
   guardShortSigns(module);
   guardTruthBits(module);
   guardHalfSelections(module);
