@@ -30,9 +30,8 @@ Value Extremes::hasNan(Value lanes) {
   int64_t part = lanesOfNan();
   SmallVector<Value> parts;
   for (int64_t first = 0; first < width; first += part)
-    parts.push_back(width == part
-                        ? lanes
-                        : e.shuffle(lanes, llvm::to_vector(llvm::seq(first, first + part))));
+    parts.push_back(
+        width == part ? lanes : e.shuffle(lanes, llvm::to_vector(llvm::seq(first, first + part))));
   Value result;
   for (size_t i = 0; i < parts.size(); i += 2) {
     Value other = i + 1 < parts.size() ? parts[i + 1] : parts[i];
@@ -48,8 +47,7 @@ SmallVector<Value> Extremes::none() {
   TypedAttr least = tile::neutralElement(kind, element);
   int64_t bits = kind == tile::CombinerKind::Maximum ? -1 : 0;
   return {e.splat(e.constantOf(least, element), width),
-          e.integer(VectorType::get({width}, integerOf(element)), bits),
-          e.integer(typeOfNan(), 0)};
+          e.integer(VectorType::get({width}, integerOf(element)), bits), e.integer(typeOfNan(), 0)};
 }
 
 SmallVector<Value> Extremes::of(Value lanes) {
@@ -87,8 +85,7 @@ Value Extremes::lanes(ArrayRef<Value> current) {
     order.push_back(lane % lanesOfNan());
   found = e.shuffle(found, order);
   auto floating = cast<FloatType>(element);
-  TypedAttr nan =
-      e.b.getFloatAttr(element, llvm::APFloat::getQNaN(floating.getFloatSemantics()));
+  TypedAttr nan = e.b.getFloatAttr(element, llvm::APFloat::getQNaN(floating.getFloatSemantics()));
   return arith::SelectOp::create(e.b, e.loc, found, e.splat(e.constantOf(nan, element), width),
                                  result);
 }
