@@ -656,7 +656,8 @@ def _weigh_reordered(out, y, x, window, channels, inner):
         if not _planes_wanted(x, channels, inner, window):
             return False
         weigh(out, _by_planes(y), _by_planes(x), window)
-    elif taps > 1 and window.groups == 1 and min(channels, inner) >= 16 and all(stride == 1 for stride in window.stride):
+    elif taps > 1 and window.groups == 1 and min(channels, inner) >= 16 and all(stride == 1 for stride in window.stride) and \
+            (x.element_size() == 2 or out.stride(1) == 1 or y.shape[0] * product(y.shape[2:]) >= 512):  # below, copies of wide weights into their order take longer than masks
         made = out if out.stride(1) == 1 else _by_channels(out, False)
         if not _weigh_shifted(made, y, x, window):
             return False
