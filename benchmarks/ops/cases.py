@@ -274,8 +274,14 @@ def every(device, dtype, shape):
     return cases
 
 
+#: Operators of `every` that are defined for positive numbers only, or are another computation for negative ones.
+POSITIVE = ("binary_cross_entropy", "binary_cross_entropy_backward", "digamma", "float_power", "lgamma", "log", "log10", "log2", "logit", "logit_backward", "mvlgamma", "poisson_nll_loss", "polygamma",
+            "pow", "rsqrt", "special_entr", "sqrt", "xlogy")
+
+
 def _call(operator, form, device, dtype, shape):
-    """A call of a form with tensors of values between 0.1 and 0.9, or of integers where the operator takes no floats; None where the schema asks for more."""
+    """A call of a form with tensors of values between 0.1 and 0.9 of either sign (ATen's kernels for CPUs have branches for registers of one sign), or of positive integers where the operator takes
+    no floats; None where the schema asks for more."""
     if operator.family == "pointwise" and dtype not in next(iter(operator.rules.values())).dtypes:
         dtype = torch.int32
     args, kwargs = [], {}
@@ -285,7 +291,12 @@ def _call(operator, form, device, dtype, shape):
             value = 1 if kind in ("int", "Optional[int]") else [1]
         elif kind == "Tensor":
             value = torch.rand(shape, device=device) * 0.8 + 0.1
-            value = value > 0.5 if argument.name in ("condition", "mask") else (value * 8 if not dtype.is_floating_point else value).to(dtype)
+            if argument.name in ("condition", "mask"):
+                value = value > 0.5
+            elif not dtype.is_floating_point:
+                value = (value * 8).to(dtype)
+            else:
+                value = (value if operator.name in POSITIVE else torch.where(torch.rand(shape, device=device) < 0.5, -value, value)).to(dtype)
         elif argument.has_default_value():
             continue
         elif kind in ("number", "float"):

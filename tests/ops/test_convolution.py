@@ -163,6 +163,7 @@ def test_parts(name, layout, target, monkeypatch):
     launch = convolution.launch
     monkeypatch.setattr(convolution, "_product_tiles", lambda *args: cut)
     monkeypatch.setattr(convolution, "_weight_tiles", lambda *args: cut)
+    monkeypatch.setattr(convolution, "_weigh_shifted", lambda *args: False)  # products, which are cut by themselves
     monkeypatch.setattr(convolution, "launch", lambda kernel, grid, *args, **more: (launched.append((kernel.__name__, grid[2])), launch(kernel, grid, *args, **more)))
     first = check(function, x.contiguous(memory_format=layout), w, bias, router=False, **options)
     # Not cut are on GPUs sums over few channels, whose elements all have a place of their own, and on CPUs those over many.
@@ -333,6 +334,7 @@ def test_sliding(function, channels, sizes, taps, options, dtype, target, monkey
                                                   (F.conv_transpose2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8, "stride": 2}), (F.conv1d, (2, 64, 50), (64, 2, 5), {"groups": 32})], ids=name_of)
 def test_joined_groups(function, x, w, options, dtype, target, monkeypatch):
     """Groups with few channels become fewer ones, as on GPUs."""
+    monkeypatch.setattr(convolution, "_weigh_shifted", lambda *args: False)
     monkeypatch.setattr(convolution, "_joins", lambda x: True)
     used, launch = set(), convolution.launch
     monkeypatch.setattr(convolution, "launch", lambda kernel, *args, **options: (used.add(kernel.__name__), launch(kernel, *args, **options)))
@@ -350,3 +352,23 @@ def test_phases_apart(dtype, x, w, options, layout):
     """Phases as convolutions of their own on CPUs; those that no tap meets have the bias alone."""
     bias = random(dtype, w[1] * options.get("groups", 1))
     check(F.conv_transpose2d, random(dtype, *x).contiguous(memory_format=layout), random(dtype, *w).contiguous(memory_format=layout), bias, **options)
+
+
+@pytest.mark.cpu_only("gradients of weights by shifted products are the CPU's")
+@pytest.mark.parametrize("layout", ["contiguous", "channels-last", "sliced"])
+@pytest.mark.parametrize("x, w, options", [((2, 20, 9, 11), (24, 20, 3, 3), {"padding": 1}), ((3, 16, 7, 8), (17, 16, 3, 2), {}), ((2, 16, 9, 9), (16, 16, 3, 3), {"padding": 2, "dilation": 2}),
+                                           ((1, 16, 4, 5), (16, 16, 3, 3), {"padding": 3}), ((2, 32, 50), (48, 32, 5), {"padding": 2}), ((2, 16, 5, 6, 7), (16, 16, 2, 3, 3), {"padding": (0, 1, 1)}),
+                                           ((2, 16, 6, 1), (16, 16, 3, 1), {"padding": (1, 0)})], ids=str)
+def test_weights_by_shifted_products(x, w, options, layout, target, monkeypatch):
+    used = []
+    shifted = convolution._weigh_shifted
+    monkeypatch.setattr(convolution, "_weigh_shifted", lambda *args: (used.append(shifted(*args)), used[-1])[1])
+    function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(x)]
+    for dtype in (torch.bfloat16, torch.float32):
+        its_x, its_w = random(dtype, *x[:-1], x[-1] + 3)[..., 1:1 + x[-1]] if layout == "sliced" else random(dtype, *x), random(dtype, *w)
+        if layout == "sliced":
+            its_x = its_x.transpose(1, -1).contiguous().transpose(1, -1) if len(x) == 3 else its_x
+        if layout == "channels-last" and len(x) > 3:
+            its_x, its_w = its_x.contiguous(memory_format=CHANNELS_LAST[len(x)]), its_w.contiguous(memory_format=CHANNELS_LAST[len(x)])
+        check(function, its_x, its_w, router=False, **options)
+    assert any(used)

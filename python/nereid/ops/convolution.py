@@ -656,6 +656,13 @@ def _weigh_reordered(out, y, x, window, channels, inner):
         if not _planes_wanted(x, channels, inner, window):
             return False
         weigh(out, _by_planes(y), _by_planes(x), window)
+    elif taps > 1 and window.groups == 1 and min(channels, inner) >= 16 and all(stride == 1 for stride in window.stride) and \
+            (x.element_size() == 2 or out.stride(1) == 1 or y.shape[0] * product(y.shape[2:]) >= 512):  # below, copies of wide weights into their order take longer than masks
+        made = out if out.stride(1) == 1 else _by_channels(out, False)
+        if not _weigh_shifted(made, y, x, window):
+            return False
+        if made is not out:
+            move(out, made)
     elif x.element_size() == 2 and taps > 1 and inner >= 16 and out.stride(1) != 1 and (x.stride(1) == 1 or _channels_wanted(x, inner, window.stride[-1])):
         # Few pixels for each weight: rows of neighbours are rounded and stored, not single elements (fp32 loses by it).
         made = _by_channels(out, False)
@@ -663,6 +670,36 @@ def _weigh_reordered(out, y, x, window, channels, inner):
         move(out, made)
     else:
         return False
+    return True
+
+
+def _weigh_shifted(out, y, x, window):
+    """`weigh` for steps of one place, a product for each tap: of `y` in a frame as large as what `x` covers, with zeros between its rows, and `x` from the place of the tap on. Then all pixels of an
+    image lie along one dimension of both, and no place is computed or masked. False where `x` is wider than what is read. out: stride 1 along the channels of x."""
+    counts, channels, inner = y.shape[2:], y.shape[1], x.shape[1]
+    _, along, _ = window.motion()
+    x = _unfolded(x, tuple(counts), window, False).x
+    sizes, pitches = x.shape[2:], x.stride()[2:]
+    if any(pitch != size * inside for pitch, size, inside in zip(pitches, sizes[1:], pitches[1:])):
+        return False
+    if sizes[1:] != counts[1:] or y.stride(1) != 1 or _collapsed(y) is None:
+        frame = torch.empty((y.shape[0], counts[0], *sizes[1:], channels), dtype=y.dtype, device=y.device)
+        frame = frame.permute(0, frame.dim() - 1, *range(1, frame.dim() - 1))
+        part = frame
+        for d, (count, size) in enumerate(zip(counts, sizes)):
+            if d:
+                clear(part.narrow(2 + d, count, size - count))
+                part = part.narrow(2 + d, 0, count)
+        move(part, y)
+        y = frame
+    # The last place that counts: behind it are zeros.
+    places = 1 + sum((count - 1) * (pitch // pitches[-1]) for count, pitch in zip(counts, pitches))
+    y_place, place = _collapsed(y), pitches[-1]
+    for taps in itertools.product(*map(range, window.taps[:-1])):
+        its = x[(slice(None), slice(None), *[slice(tap * step, None) for tap, step in zip(taps, along)])]
+        products.multiply(out[(slice(None), slice(None), *taps)], y, its, None, (window.taps[-1], channels, inner, places),
+                          ((out.stride(-1), *out.stride()[:2]), (0, y.stride(0), y.stride(1), y_place), (along[-1] * place, x.stride(0), place, x.stride(1)), (0, 0, 0)),
+                          outer=x.shape[0], precision=precision_of(x))
     return True
 
 

@@ -48,16 +48,16 @@ def choose(problem, choice):
 
 
 @functools.lru_cache(4096)
-def tiles(device, dtype, batches, m, n, k, precision="ieee"):
+def tiles(device, dtype, batches, m, n, k, precision="ieee", wide=False):
     """The tiles of a product of `batches` matrices (m, k) by (k, n).
 
-    device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32.
+    device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32; wide: whether sizes on CPUs may be other than powers of two, and wide blocks of columns pay.
     """
     measured = CHOSEN.get(problem(device, dtype, batches, m, n, k)) if CHOSEN else None
     if measured:
         return measured
     if device.type == "cpu":
-        return cpu_tiles(dtype, batches, m, n, k)
+        return cpu_tiles(dtype, batches, m, n, k, wide)
     return gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision)
 
 
@@ -72,10 +72,16 @@ def candidates(device, dtype, batches, m, n, k, precision="ieee"):
     return [choice for _, choice in found[:8]]
 
 
-def cpu_tiles(dtype, batches, m, n, k):
-    block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
-    block_k = step_up(k, (16, 32, 64, 128))
-    if m >= 128 and batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
+def cpu_tiles(dtype, batches, m, n, k, wide=False):
+    block_m, block_n, block_k = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64)), step_up(k, (16, 32, 64, 128))
+    if wide and m > 16 and n > 64:
+        # The left operand is copied again for each block of columns, so blocks are wide where every thread has two; the width changes no result.
+        tiles, wanted = batches * cdiv(m, block_m), 2 * torch.get_num_threads()
+        widths = [size for size in range(64, 321, 16) if size <= 80 or tiles * cdiv(n, size) >= wanted]
+        block_n = min(widths, key=lambda size: cdiv(n, size) * (size + 24))
+    if wide and m > 16 and k > 128:  # the sums are read and written again for each block; longer ones have larger errors in fp32
+        block_k = min(range(64, 257 if dtype.itemsize == 2 and n >= 256 else 129, 32), key=lambda size: cdiv(k, size) * (size + 24))
+    if m >= 128 and batches * cdiv(m, 128) * cdiv(n, block_n) >= 64:
         block_m = 128
     count = batches * cdiv(m, block_m) * cdiv(n, block_n)
     steps = cdiv(k, block_k)
@@ -207,7 +213,10 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
         precision = "ieee"
     elif precision is None:
         precision = fp32_precision(a.device)
-    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision)
+    # A right operand that lies along k is turned again for each block of rows, so that narrow blocks, which stay in the first cache, are better where there are several.
+    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision, wide=b_unit != "k" or m <= 64)
+    if a.device.type == "cpu" and outer > 1 and cut.k > k:  # no more than is summed at once
+        cut = dataclasses.replace(cut, k=cpu_tiles(a.dtype, batches, m, n, k).k)
     steps = cdiv(k, cut.k) * outer
     each = max(1, cdiv(steps, cut.parts))
     parts = max(1, cdiv(steps, each))

@@ -46,3 +46,16 @@ func.func @wide(%x: f64) -> f32 {
   %0 = arith.truncf %x : f64 to f32
   return %0 : f32
 }
+
+// Signs are changed in the bits.
+// CHECK-LABEL: func.func @signs
+func.func @signs(%x: vector<8xbf16>, %y: vector<8xbf16>) -> (vector<8xbf16>, vector<8xbf16>) {
+  // CHECK-NOT: f32
+  // CHECK: arith.andi %{{.*}}, %{{.*}} : vector<8xi16>
+  %0 = math.absf %x : vector<8xbf16>
+  // CHECK: arith.ori %{{.*}}, %{{.*}} : vector<8xi16>
+  // CHECK-NOT: f32
+  // CHECK: return
+  %1 = math.copysign %0, %y : vector<8xbf16>
+  return %0, %1 : vector<8xbf16>, vector<8xbf16>
+}

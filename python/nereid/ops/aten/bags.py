@@ -165,7 +165,7 @@ def _gradient_of_maxima(gradient, places, sizes, rows, arguments, block):
     in_order = device.type == "cpu" or torch.are_deterministic_algorithms_enabled()
     launch(kernels.bag_maxima_gradient, (1 if in_order else min(bags, cdiv(programs_wanted(device), columns)), columns), device, arguments | {
         "result": total, "gradient": gradient, "places": places.contiguous(), "sizes": sizes.contiguous(), "bags": bags, "rows": rows
-    }, {"BW": block})
+    }, {"SCOPE": "cta" if device.type == "cpu" else "gpu", "BW": block})
     return total if gradient.dtype == dtype else total.to(gradient.dtype)
 
 

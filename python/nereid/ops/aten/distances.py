@@ -65,11 +65,14 @@ def _distances(values, outs):
 
 
 def _launch(kernel, sizes, device, arguments, constants, a, b):
-    tiles = (16, 64) if device.type == "cpu" else (32, 32)
+    # On CPUs the sums of four rows stay in registers.
+    tiles = ((4 if kernel is kernels.distances else 16), 64) if device.type == "cpu" else (32, 32)
     columns, rows, count = sizes
     if device.type == "cpu" and kernel is kernels.distances and b.stride(1) != 1 and rows >= _COPIED:
         b = b.transpose(1, 2).contiguous().transpose(1, 2)  # registers hold an element of neighbouring rows
         arguments = arguments | {"b": b}
+    if kernel is kernels.distances:
+        constants = constants | {"UNIT": b.stride(1) == 1}
     launch(kernel, (cdiv(columns, tiles[1]), cdiv(rows, tiles[0]), count), device, arguments | {"a_strides": a.stride(), "b_strides": b.stride()},
            constants | {"COMPUTE": COMPUTE[a.dtype], "BR": tiles[0], "BC": tiles[1]})
 

@@ -212,10 +212,10 @@ def gradient_of_few(result, gradient, indices, owners, sizes, weights, count, wi
 
 
 @nereid.jit
-def bag_maxima_gradient(result, gradient, places, sizes, bags, rows, width, gradient_stride, gradient_step, BW: tl.constexpr):
+def bag_maxima_gradient(result, gradient, places, sizes, bags, rows, width, gradient_stride, gradient_step, SCOPE: tl.constexpr, BW: tl.constexpr):
     """result[places[bag, c], c] += gradient[bag, c] for bags that are not empty, atomically. Grid: (groups of bags, width / BW).
 
-    result: (rows, width), contiguous and full of zeros. One group adds up in the order of bags.
+    result: (rows, width), contiguous and full of zeros. One group adds up in the order of bags. SCOPE: of the atomics, "cta" where there is one group.
     """
     c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
     mask = c < width
@@ -223,7 +223,7 @@ def bag_maxima_gradient(result, gradient, places, sizes, bags, rows, width, grad
         filled = tl.load(sizes + bag) != 0
         row = tl.load(places + bag * width + c, mask=mask, other=-1).to(tl.int64)
         g = tl.load(gradient + bag * gradient_stride + c * gradient_step, mask=mask, other=0).to(result.dtype.element_ty)
-        tl.atomic_add(result + row * width + c, g, mask=mask & filled & (row >= 0) & (row < rows), sem="relaxed")
+        tl.atomic_add(result + row * width + c, g, mask=mask & filled & (row >= 0) & (row < rows), sem="relaxed", scope=SCOPE)
 
 
 @nereid.jit

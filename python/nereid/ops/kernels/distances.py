@@ -22,16 +22,16 @@ def condensed(i, j, count):
 
 
 @nereid.jit
-def distances(out, a, b, p, rows, columns, width, a_strides, b_strides, P: tl.constexpr, CONDENSED: tl.constexpr, COMPUTE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+def distances(out, a, b, p, rows, columns, width, a_strides, b_strides, P: tl.constexpr, CONDENSED: tl.constexpr, UNIT: tl.constexpr, COMPUTE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
     """out[n, i, j] = the norm of a[n, i, :] - b[n, j, :]; with CONDENSED the pairs i < j alone, one behind the other. Grid: (tiles of columns, tiles of rows, n).
 
-    out: contiguous. a: (n, rows, width), b: (n, columns, width), of any strides.
+    out: contiguous. a: (n, rows, width), b: (n, columns, width), of any strides. UNIT: neighbouring rows of b are 1 apart.
     """
     n = tl.program_id(2).to(tl.int64)
     i = (tl.program_id(1).to(tl.int64) * BR + tl.arange(0, BR))[:, None]
     j = (tl.program_id(0).to(tl.int64) * BC + tl.arange(0, BC))[None, :]
     from_a = a + n * a_strides[0] + i * a_strides[1]
-    from_b = b + n * b_strides[0] + j * b_strides[1]
+    from_b = b + n * b_strides[0] + j * (1 if UNIT else b_strides[1])
     total = tl.zeros((BR, BC), COMPUTE)
     if CONDENSED:  # a tile with no pair i < j
         width = tl.where((tl.program_id(0) + 1) * BC - 1 > tl.program_id(1) * BR, width, 0)

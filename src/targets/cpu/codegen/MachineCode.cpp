@@ -80,6 +80,10 @@ void prepareModule(llvm::Module &module, llvm::TargetMachine &target,
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);
     function.addFnAttr(llvm::Attribute::NoUnwind);
+    // Scratch memory may be written at any time, so LLVM may keep what is in it in registers.
+    for (llvm::Argument &argument : function.args())
+      if (argument.hasNoAliasAttr() && argument.getDereferenceableBytes())
+        argument.addAttr(llvm::Attribute::Writable);
   }
 }
 

@@ -98,6 +98,11 @@ private:
       Lane bits = l.bits(l(op->getOperand(0)));
       int64_t sign = int64_t(1) << (element.getIntOrFloatBitWidth() - 1);
       replace(l.asFloat(isa<arith::NegFOp>(op) ? bits ^ sign : bits & (sign - 1), element).get());
+    } else if (isa<math::CopySignOp>(op)) {
+      LaneBuilder l(builder, loc, features);
+      Lane magnitude = l.bits(l(op->getOperand(0))), sign = l.bits(l(op->getOperand(1)));
+      int64_t mask = int64_t(1) << (element.getIntOrFloatBitWidth() - 1);
+      replace(l.asFloat((magnitude & (mask - 1)) | (sign & mask), element).get());
     }
   }
 

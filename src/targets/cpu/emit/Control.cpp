@@ -247,9 +247,11 @@ public:
       if (isTensor(init)) {
         auto type = cast<RankedTensorType>(init.getType());
         Value next = yielded.empty() ? Value() : yielded[i];
-        bool inPlace =
-            next && (isAccumulation(arguments[i], next) || isElementwiseUpdate(arguments[i], next));
+        bool isUpdate = next && isElementwiseUpdate(arguments[i], next);
+        bool inPlace = isUpdate || (next && isAccumulation(arguments[i], next));
         entry.first = k.allocate(type);
+        if (isUpdate)
+          k.accumulators.insert(entry.first.base);
         if (!inPlace)
           entry.second = k.allocate(type);
         if (inPlace && neverRuns && startsFromZero(k, init, arguments[i], next)) {
@@ -412,6 +414,8 @@ static void emitFor(Kernel &k, scf::ForOp op) {
   }
   k.scratchRelease(mark);
   emission.finish(op.getResults(), loop.getResults());
+  for (const Carried &entry : emission.carried)
+    k.accumulators.erase(entry.first.base);
 }
 
 static bool waits(Operation *op) {

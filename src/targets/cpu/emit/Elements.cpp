@@ -393,6 +393,65 @@ Buffer Elements::bufferOf(Value value, ArrayRef<Index> point) const {
   return k.buffers.lookup(value);
 }
 
+/// Whether each element of `value` is a number of the narrower type `narrow`, or NaN.
+static bool isExactIn(Value value, Type narrow, unsigned depth = 0) {
+  constexpr unsigned deepest = 5; // operations are seen once for each use
+  Operation *op = value.getDefiningOp();
+  if (!op || depth > deepest)
+    return false;
+  if (isa<arith::ExtFOp>(op))
+    return tile::elementOf(op->getOperand(0).getType()) == narrow;
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto number = dyn_cast<FloatAttr>(constant.getValue());
+    if (auto dense = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      number = dyn_cast<FloatAttr>(dense.getSplatValue<Attribute>());
+    if (!number)
+      return false;
+    bool loses = false;
+    llvm::APFloat rounded = number.getValue();
+    rounded.convert(cast<FloatType>(narrow).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                    &loses);
+    return !loses;
+  }
+  ValueRange chosen = op->getOperands(); // of which the result is one, perhaps with another sign
+  if (isa<arith::SelectOp>(op))
+    chosen = chosen.drop_front();
+  else if (isa<math::CopySignOp>(op))
+    chosen = chosen.take_front();
+  else if (!movesElements(op) && !isa<tile::SplatOp, math::AbsFOp, arith::NegFOp, arith::MaximumFOp,
+                                      arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op))
+    return false;
+  return llvm::all_of(chosen, [&](Value each) { return isExactIn(each, narrow, depth + 1); });
+}
+
+// A conversion to 16 bits of what is a number of 16 bits already: null for any other. What only
+// changes signs is done in 16 bits, as it is twice as many lanes a register.
+Value Elements::narrowed(Operation *op, ArrayRef<Index> point) {
+  Type element = tile::elementOf(op->getResult(0).getType());
+  if (!isa<arith::TruncFOp, tile::FpCastOp>(op) || !(element.isBF16() || element.isF16()) ||
+      !isExactIn(op->getOperand(0), element))
+    return {};
+  Operation *source = op->getOperand(0).getDefiningOp();
+  bool isSign = isa<math::AbsFOp, arith::NegFOp, math::CopySignOp>(source);
+  if (isSign && llvm::all_of(source->getOperands(), [&](Value operand) {
+        auto extension = operand.getDefiningOp<arith::ExtFOp>();
+        return extension && tile::elementOf(extension.getIn().getType()) == element;
+      })) {
+    SmallVector<Value> operands;
+    for (Value operand : source->getOperands()) {
+      Value narrow = operand.getDefiningOp<arith::ExtFOp>().getIn();
+      bool isTensor = isa<RankedTensorType>(narrow.getType());
+      operands.push_back(lanesAt(narrow, isTensor ? point : ArrayRef<Index>()));
+    }
+    OperationState state(k.e.loc, source->getName(), operands, operands.front().getType());
+    return k.b.create(state)->getResult(0);
+  }
+  if (!element.isBF16())
+    return {};
+  bool isTensor = isa<RankedTensorType>(op->getOperand(0).getType());
+  return k.e.upperHalf(at(op->getOperand(0), isTensor ? point : ArrayRef<Index>()));
+}
+
 Value Elements::compute(Value value, ArrayRef<Index> point) {
   if (std::optional<bool> isOn = knownMask(value, point))
     return k.e.integer(k.b.getI1Type(), *isOn);
@@ -458,6 +517,8 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
   if (known != Known::Nothing)
     if (std::optional<Value> chosen = withoutMasks(op, point))
       return *chosen;
+  if (Value narrow = narrowed(op, point))
+    return narrow;
   if (Emit::isElementwise(op)) {
     SmallVector<Value> operands;
     int64_t widest = 1;

@@ -68,6 +68,7 @@ private:
   mlir::Value maskAt(mlir::Value mask, llvm::ArrayRef<Index> point);
   std::optional<mlir::Value> withoutMasks(mlir::Operation *op, llvm::ArrayRef<Index> point);
   mlir::Value quotient(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value narrowed(mlir::Operation *op, llvm::ArrayRef<Index> point);
   mlir::Value fromForm(const Form &form);
   mlir::Value addressOf(const Form &form);
   mlir::Value exchanged(tile::ExchangeOp op, llvm::ArrayRef<Index> point);

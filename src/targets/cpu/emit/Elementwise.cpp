@@ -67,6 +67,14 @@ Value Emit::convertFloat(Value value, Type from, Type to, bool towardsZero) {
   return value;
 }
 
+Value Emit::upperHalf(Value value) {
+  Type type = value.getType();
+  Value bits = arith::BitcastOp::create(b, loc, withElement(type, b.getI32Type()), value);
+  bits = arith::ShRUIOp::create(b, loc, bits, integer(bits.getType(), 16));
+  bits = arith::TruncIOp::create(b, loc, withElement(type, b.getIntegerType(16)), bits);
+  return arith::BitcastOp::create(b, loc, withElement(type, b.getBF16Type()), bits);
+}
+
 //--- integer division
 //---------------------------------------------------------------------------------------
 
@@ -274,7 +282,8 @@ Value Emit::elementwise(Operation *op, ArrayRef<Value> in, int64_t width) {
     return e.isF16() || e.isBF16();
   });
   bool narrowResult = element.isF16() || element.isBF16();
-  bool movesBits = isa<arith::SelectOp, arith::BitcastOp, arith::NegFOp, math::AbsFOp>(op);
+  bool movesBits =
+      isa<arith::SelectOp, arith::BitcastOp, arith::NegFOp, math::AbsFOp, math::CopySignOp>(op);
   // These give in f32, rounded to f16, what they give in f16.
   bool isInstruction = features.halfArithmetic && element.isF16() &&
                        isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp>(op);

@@ -107,6 +107,8 @@ public:
   /// Conversion between float types of the tile dialect (f8 in i8).
   mlir::Value convertFloat(mlir::Value value, mlir::Type from, mlir::Type to,
                            bool towardsZero = false);
+  /// Numbers of f32, each of which is one of bf16 or NaN, as bf16.
+  mlir::Value upperHalf(mlir::Value value);
   /// The constant of `attribute` (IntegerAttr or FloatAttr) as lowered scalar.
   mlir::Value constantOf(mlir::Attribute attribute, mlir::Type element);
   mlir::Value zero(mlir::Type element, int64_t width);

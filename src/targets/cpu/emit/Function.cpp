@@ -122,6 +122,9 @@ llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &featu
     return llvm::createStringError(k.error);
   result.sites = std::move(k.sites);
   result.scratchBytes = k.scratchBytes;
+  if (k.scratchBytes)
+    function.setArgAttr(Scratch, LLVM::LLVMDialect::getDereferenceableAttrName(),
+                        b.getI64IntegerAttr(int64_t(k.scratchBytes)));
   result.independent = !k.needsOrder;
   result.usesTiles = k.usesTiles;
   result.missesTiles = k.missesTiles;

@@ -59,6 +59,9 @@ public:
   llvm::DenseMap<mlir::Value, Buffer> transposed;
   /// Where the tensor is to be materialised when its turn comes (a loop's carried buffer).
   llvm::DenseMap<mlir::Value, Buffer> destinations;
+  /// Addresses of tensors that a loop carries, each element computed from itself: what fits into
+  /// registers stays there (LoopStep::staysInRegisters).
+  llvm::DenseSet<mlir::Value> accumulators;
   /// The lowered scalar of a tile scalar.
   mlir::Value scalar(mlir::Value value);
   /// log2 of the largest power of two known to divide a lowered integer or address.

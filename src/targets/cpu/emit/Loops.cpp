@@ -40,6 +40,7 @@ void LoopStep::emit() {
   k.transposed.clear();
   SmallVector<Value> loaded;
   readTransposed(loaded);
+  unrolled = staysInRegisters();
   emitSafe();
   for (Value value : loaded)
     k.buffers.erase(value);
@@ -81,6 +82,25 @@ void LoopStep::allocate() {
     }
 }
 
+// Sums and the like that a loop carries, if few registers hold them. Their chunks are straight code
+// then, each at a constant address of scratch memory, which LLVM keeps in a register for all turns
+// of the loop (LICM).
+bool LoopStep::staysInRegisters() const {
+  constexpr int costly = 16; // beside which memory takes no time
+  if (!stores.empty() || !reduces.empty() || materials.empty() || k.forcedScalar || lane < 0)
+    return false;
+  int64_t bytes = 0;
+  for (const Root &root : materials) {
+    Buffer target = targets.lookup(root.value);
+    if (!k.accumulators.contains(target.base))
+      return false;
+    bytes += target.type.getNumElements() * tile::sizeInBytes(target.type.getElementType());
+  }
+  // The other registers are for what is computed.
+  return bytes <= int64_t(k.e.features.vectorBytes * k.e.features.vectorRegisters / 2) &&
+         costOfElements() <= costly;
+}
+
 //--- the nest
 //-----------------------------------------------------------------------------------------------
 
@@ -110,6 +130,12 @@ void LoopStep::loop(int64_t begin, int64_t end, int64_t by, SmallVectorImpl<Valu
                     LoopBody body) {
   if (end - begin <= by)
     return body(k.e.i64(begin), carried);
+  constexpr int64_t most = 16; // rounds of straight code
+  if (unrolled && end - begin <= most * by) {
+    for (; begin < end; begin += by)
+      body(k.e.i64(begin), carried);
+    return;
+  }
   loop(k.e.i64(begin), k.e.i64(end), by, carried, body);
 }
 
@@ -421,6 +447,8 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
     nest.outside = &outside;
     return run();
   }
+  // Memory that one of two versions walks in a loop stays memory.
+  llvm::SaveAndRestore<bool> asLoops(unrolled, false);
   auto branch = scf::IfOp::create(k.b, k.e.loc, condition, true);
   OpBuilder::InsertionGuard guard(k.b);
   Elements fastOutside = outside, slowOutside = outside;
@@ -476,6 +504,13 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
     bool commutative = isReorderable(combiner);
     if (ordered && !commutative && lanes.width > 1 && !columns)
       values = combineLanes(k, combiner, values, false);
+    if (std::optional<Extremes> extremes = extremesOf(root, lanes.width)) {
+      if (partial.empty())
+        partial.assign(extremes->of(values.front()));
+      else
+        extremes->add(partial, values.front());
+      continue;
+    }
     if (partial.empty())
       partial.assign(values.begin(), values.end());
     else
@@ -548,7 +583,7 @@ void LoopStep::emitChunk(const Nest &nest, const Segment &segment, Value index,
   bool empty = carried.empty();
   for (auto [partial, root] : llvm::zip(current, reduces))
     if (!empty)
-      for (size_t i = 0; i < root.op->getNumResults(); ++i)
+      for (size_t i = 0; i < statesOf(root, segment.width); ++i)
         partial.push_back(carried[next++]);
   Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms, nest.outside);
   lanes.known = known;
@@ -588,13 +623,50 @@ void LoopStep::emitEither(const Nest &nest, const Segment &segment, Value index,
 void LoopStep::narrowPartials(SmallVectorImpl<Value> &carried, int64_t width) {
   size_t next = 0;
   for (const Root &root : reduces) {
-    MutableArrayRef<Value> partial(&carried[next], root.op->getNumResults());
+    int64_t before = Emit::widthOf(carried[next]);
+    std::optional<Extremes> extremes = extremesOf(root, before);
+    MutableArrayRef<Value> partial(&carried[next], statesOf(root, before));
     next += partial.size();
-    if (Emit::widthOf(partial.front()) <= width)
+    if (before <= width)
       continue;
-    SmallVector<Value> narrowed = combineLanes(k, root.op->getRegion(0), partial, true, width);
+    SmallVector<Value> narrowed(partial);
+    if (extremes)
+      narrowed = {extremes->lanes(partial)};
+    narrowed = combineLanes(k, root.op->getRegion(0), narrowed, true, width);
+    if (extremes)
+      narrowed = extremesOf(root, width)->of(narrowed.front());
     llvm::copy(narrowed, partial.begin());
   }
+}
+
+/// How partial results of a reduction of rows are kept, if not as lanes of its results.
+std::optional<Extremes> LoopStep::extremesOf(const Root &root, int64_t width) const {
+  if (columns || scans)
+    return std::nullopt;
+  tile::CombinerKind kind = tile::combinerKind(root.op->getRegion(0));
+  Type element = tile::elementOf(root.op->getOperand(0).getType());
+  if (!Extremes::applies(kind, element, width))
+    return std::nullopt;
+  return Extremes(k.e, kind, element, width);
+}
+
+unsigned LoopStep::statesOf(const Root &root, int64_t width) const {
+  return extremesOf(root, width) ? Extremes::states : root.op->getNumResults();
+}
+
+// Lanes of the results from the partial results of a segment, whose chunks had `width` lanes.
+void LoopStep::mergeStates(SmallVectorImpl<Value> &carried, int64_t width) {
+  SmallVector<Value> merged;
+  ArrayRef<Value> rest(carried);
+  for (const Root &root : reduces) {
+    ArrayRef<Value> partial = rest.take_front(statesOf(root, width));
+    rest = rest.drop_front(partial.size());
+    if (extremesOf(root, width))
+      merged.push_back(extremesOf(root, Emit::widthOf(partial.front()))->lanes(partial));
+    else
+      llvm::append_range(merged, partial);
+  }
+  carried.assign(merged.begin(), merged.end());
 }
 
 /// Rows of fewer chunks have one loop, which asks for each chunk what is known of its masks.
@@ -615,7 +687,7 @@ void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t beg
       nest.outside->anchor = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
   };
   int64_t chunks = (end - begin) / segment.width;
-  if (!nest.masks || segment.width == 1 ||
+  if (!nest.masks || segment.width == 1 || unrolled ||
       (!nest.masks->ofAccesses() && (chunks < leastSplit || !nest.offIsShort))) {
     setAnchor();
     return loop(begin, end, segment.width, carried,
@@ -703,8 +775,12 @@ void LoopStep::emitRows(const Nest &nest) {
       if ((segment.width == 1 || scans) && !totals[0].empty())
         flatten(totals, carried);
       else if (fromIdentity)
-        for (TypedAttr identity : identities)
-          carried.push_back(k.e.splat(k.e.constantOf(identity, identity.getType()), segment.width));
+        for (auto [identity, root] : llvm::zip(identities, reduces))
+          if (std::optional<Extremes> extremes = extremesOf(root, segment.width))
+            llvm::append_range(carried, extremes->none());
+          else
+            carried.push_back(
+                k.e.splat(k.e.constantOf(identity, identity.getType()), segment.width));
       if (carried.empty()) {
         emitChunk(nest, segment, k.e.i64(begin), carried, Elements::Known::Nothing);
         begin += segment.width;
@@ -713,6 +789,7 @@ void LoopStep::emitRows(const Nest &nest) {
     emitSegment(nest, segment, begin, carried);
     if (reduces.empty())
       continue;
+    mergeStates(carried, segment.width);
     size_t next = 0;
     for (auto [root, total] : llvm::zip(reduces, totals)) {
       Partial partial;

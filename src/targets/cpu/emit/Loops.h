@@ -14,6 +14,7 @@
 // chunk). Reductions along another dimension keep one partial result a lane.
 #pragma once
 #include "targets/cpu/emit/Elements.h"
+#include "targets/cpu/emit/Extremes.h"
 #include "targets/cpu/emit/Masks.h"
 #include "targets/cpu/emit/Plan.h"
 
@@ -83,6 +84,10 @@ private:
   void emitScan(const Root &root, Elements &lanes, llvm::ArrayRef<Index> point, int64_t width,
                 Partial &before);
   void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
+  bool staysInRegisters() const;
+  std::optional<Extremes> extremesOf(const Root &root, int64_t width) const;
+  unsigned statesOf(const Root &root, int64_t width) const;
+  void mergeStates(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
   int64_t registersOfLanes(bool scattered) const;
   int64_t registersOfColumns() const;
   int costOfElements() const;
@@ -95,6 +100,7 @@ private:
   llvm::DenseMap<mlir::Value, Buffer> targets;        // of materials and of reduce results
   int lane = -1, axis = -1;                           // dimensions of the iteration space; -1: none
   bool columns = false;                               // the axis is not the lane dimension
+  bool unrolled = false;                              // straight code, no loops
   llvm::DenseSet<TensorPoint> prepared;               // what `prepare` has seen for this version
 };
 

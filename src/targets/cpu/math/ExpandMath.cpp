@@ -71,6 +71,8 @@ struct ExpandMathPass : mlir::PassWrapper<ExpandMathPass, mlir::OperationPass<ml
     bool narrow = element.isF16() || element.isBF16();
     if (!narrow && !element.isF32() && !element.isF64())
       return;
+    if (narrow && kind == MathKind::Abs) // of the bits (ExpandConversions.cpp)
+      return;
     llvm::SmallVector<mlir::Value> operands;
     for (mlir::Value operand : op->getOperands())
       operands.push_back(
