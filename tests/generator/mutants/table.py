@@ -584,7 +584,7 @@ expr("gradients", RELATIVE, "Value limit = d.divide(number(part, isSubtracted ? 
 
 # The copy engine's protocol: a missing fence, transaction count, phase, slots and stores that are used again too early.
 COPIES = "src/gpu/copies/TensorMaps.cpp"
-skip("cuda", COPIES, "ngpu::FenceAsyncOp::create(b, loc);", "the engine stores what it may not see")
+skip("cuda", "src/gpu/copies/OverlapStores.cpp", "ngpu::FenceAsyncOp::create(b, loc);", "the engine stores what it may not see")
 expr("cuda", COPIES, "ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());", "int32_t(bytes)", "int32_t(bytes + 16)", "an mbarrier expects more bytes than come")
 expr("cuda", COPIES, "Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));", "b.getI32IntegerAttr(0)", "b.getI32IntegerAttr(1)",
      "the phase that is waited for is the one before")
@@ -593,3 +593,11 @@ skip("cuda", "src/gpu/schedule/Channels.cpp", "ngpu::MBarrierWaitOp::create(buil
 expr("cuda", "src/gpu/copies/OverlapStores.cpp", "if (!isFirstUse) {\n    ngpu::TmaStoreWaitOp", "!isFirstUse", "false", "a buffer is written again while a store reads it")
 expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(builder, loc, followsWrites(loop));", "followsWrites(loop)", "false",
      "the engine reads global memory without a fence behind ordinary stores")
+
+# Which barriers have a fence between proxies.
+BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
+expr("cuda", BARRIERS, "    if (isa<ngpu::FenceAsyncOp>(op))\n      after.clear();", "isa<ngpu::FenceAsyncOp>(op)", "(isa<ngpu::FenceAsyncOp, ngpu::BarrierOp>(op))", "a barrier of the program counts as a fence between proxies")
+expr("cuda", BARRIERS, "grown.add(findOtherProxy(region.front(), grown));", "findOtherProxy(region.front(), grown)", "findOtherProxy(region.front(), after)",
+     "accesses of the next iteration need no fence at the end of one")
+expr("cuda", BARRIERS, "before.add(region.empty() ? after : findOtherProxy(region.front(), after));", "findOtherProxy(region.front(), after)",
+     "(findOtherProxy(region.front(), after), Intervals())", "accesses of the other proxy in a branch need no fence before it")
