@@ -77,16 +77,15 @@ def rewritten(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.const
 
 
 SIZES = (136, 64, 224)    #: the last block of rows reaches beyond the tensor
-GRID = (3, )
 
 
 class Launch:
-    """A kernel, compiled once and run as often as asked. maps: the launch has tensor maps; without, what needs none runs in place of the copy engine."""
+    """A kernel, compiled once and run as often as asked. rows: of a block; maps: the launch has tensor maps; without, what needs none runs in place of the copy engine."""
 
-    def __init__(self, kernel, folder, stages=3, warps=4, divided=False, maps=True):
+    def __init__(self, kernel, folder, stages=3, warps=4, divided=False, maps=True, rows=64):
         M, N, K = SIZES
-        half = nereid.MockTensor(tl.float16)
-        self.compiled = kernel.warmup(half, half, half, M, N, K, 64, 64, 32, divided, grid=GRID, target="cuda:90", num_stages=stages, num_warps=warps)
+        half, self.grid = nereid.MockTensor(tl.float16), (nereid.cdiv(M, rows), )
+        self.compiled = kernel.warmup(half, half, half, M, N, K, rows, 64, 32, divided, grid=self.grid, target="cuda:90", num_stages=stages, num_warps=warps)
         self.code, self.folder, self.maps = self.compiled.asm["gpu"], folder, maps
         self.a, self.b = ((np.arange(rows * columns).reshape(rows, columns) * by % 5 - 2).astype(np.float16) for rows, columns, by in ((M, K, 3), (K, N, 7)))
         self.want = (self.a.astype(np.float32) @ self.b.astype(np.float32)).astype(np.float16)
@@ -101,7 +100,7 @@ class Launch:
         for name, array in (("a", self.a), ("b", self.b), ("c", np.zeros_like(self.want))):
             (self.folder / name).write_bytes(array.tobytes())
             words.append(f"{name}={self.folder / name}:0")
-        done = subprocess.run([TOOL, path, *options, "--grid", ",".join(map(str, GRID)), *words],
+        done = subprocess.run([TOOL, path, *options, "--grid", ",".join(map(str, self.grid)), *words],
                               capture_output=True, text=True, timeout=300)
         if done.returncode:
             return done.stderr
@@ -122,6 +121,7 @@ FORMS = {
     "pointers": (pointers, {}, {"tensor_copies": "always"}),
     "pointers without maps": (pointers, {"maps": False}, {"tensor_copies": "always"}),
     "persistent": (described, {}, {"persistent_products": "always"}),
+    "persistent groups": (described, {"warps": 8, "rows": 128}, {"persistent_products": "always"}),
 }
 
 
@@ -135,7 +135,7 @@ def launched(form, tmp_path, monkeypatch):
     for name, value in knobs.items():
         monkeypatch.setattr(nereid.knobs.nereid, name, value)
     launch = Launch(kernel, tmp_path, **options)
-    assert launch.compiled.metadata.tensor_maps and launch.compiled.metadata.persistent == (form == "persistent")
+    assert launch.compiled.metadata.tensor_maps and launch.compiled.metadata.persistent == form.startswith("persistent")
     return launch
 
 

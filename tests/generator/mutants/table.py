@@ -596,7 +596,8 @@ expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(b
 
 # Which barriers have a fence between proxies.
 BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
-expr("cuda", BARRIERS, "    if (isa<ngpu::FenceAsyncOp>(op))\n      after.clear();", "isa<ngpu::FenceAsyncOp>(op)", "(isa<ngpu::FenceAsyncOp, ngpu::BarrierOp>(op))", "a barrier of the program counts as a fence between proxies")
+expr("cuda", BARRIERS, "else if (isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))", "isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op)",
+     "(isa<ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))", "products read what threads wrote without a fence")
 expr("cuda", BARRIERS, "grown.add(findOtherProxy(region.front(), grown));", "findOtherProxy(region.front(), grown)", "findOtherProxy(region.front(), after)",
      "accesses of the next iteration need no fence at the end of one")
 expr("cuda", BARRIERS, "before.add(region.empty() ? after : findOtherProxy(region.front(), after));", "findOtherProxy(region.front(), after)",
