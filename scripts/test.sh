@@ -100,7 +100,8 @@ done
 programs "on the CPU" --seconds 45
 programs "in checked and debug mode" --seconds 25 --compile-mode checked,debug
 programs "compiled for GPUs" --seconds 15 --mode crash --compile cuda:90,cuda:80
-programs "on a simulated GPU" --seconds 15 --target sim
+programs "on a simulated GPU" --seconds 8 --target sim
+programs "of tiles on a simulated GPU" --seconds 6 --kind tiles --target sim:cuda:90
 for folder in language kernels; do ptx $folder 90 $(sample 10); done
 
 # What is long: with a seed one of three parts.

@@ -596,8 +596,8 @@ expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(b
 
 # Which barriers have a fence between proxies.
 BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
-expr("cuda", BARRIERS, "else if (isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))", "isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op)",
-     "(isa<ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))", "products read what threads wrote without a fence")
+expr("cuda", BARRIERS, "if (isa<ngpu::BufferType>(operand.getType()))\n          after.add(bytesOf(operand));", "isa<ngpu::BufferType>(operand.getType())",
+     "isa<ngpu::BufferType>(operand.getType()) && !isa<ngpu::WgmmaOp>(op)", "products read what threads wrote without a fence")
 expr("cuda", BARRIERS, "grown.add(findOtherProxy(region.front(), grown));", "findOtherProxy(region.front(), grown)", "findOtherProxy(region.front(), after)",
      "accesses of the next iteration need no fence at the end of one")
 expr("cuda", BARRIERS, "before.add(region.empty() ? after : findOtherProxy(region.front(), after));", "findOtherProxy(region.front(), after)",
