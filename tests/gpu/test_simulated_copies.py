@@ -80,15 +80,17 @@ SIZES = (136, 64, 224)    #: the last block of rows reaches beyond the tensor
 
 
 class Launch:
-    """A kernel, compiled once and run as often as asked. rows: of a block; maps: the launch has tensor maps; without, what needs none runs in place of the copy engine."""
+    """A kernel, compiled once and run as often as asked. dtype: of the operands; rows: of a block; maps: the launch has tensor maps; without, what needs none runs in place of the copy engine."""
 
-    def __init__(self, kernel, folder, stages=3, warps=4, divided=False, maps=True, rows=64):
+    def __init__(self, kernel, folder, stages=3, warps=4, divided=False, maps=True, rows=64, dtype=tl.float16):
         M, N, K = SIZES
-        half, self.grid = nereid.MockTensor(tl.float16), (nereid.cdiv(M, rows), )
-        self.compiled = kernel.warmup(half, half, half, M, N, K, rows, 64, 32, divided, grid=self.grid, target="cuda:90", num_stages=stages, num_warps=warps)
+        self.grid = (nereid.cdiv(M, rows), )
+        self.compiled = kernel.warmup(*map(nereid.MockTensor, (dtype, dtype, tl.float16)), M, N, K, rows, 64, 32, divided, grid=self.grid, target="cuda:90", num_stages=stages, num_warps=warps)
         self.code, self.folder, self.maps = self.compiled.asm["gpu"], folder, maps
         self.a, self.b = ((np.arange(rows * columns).reshape(rows, columns) * by % 5 - 2).astype(np.float16) for rows, columns, by in ((M, K, 3), (K, N, 7)))
         self.want = (self.a.astype(np.float32) @ self.b.astype(np.float32)).astype(np.float16)
+        if dtype == tl.float8e5:    # the first byte of a half
+            self.a, self.b = ((x.view(np.uint16) >> 8).astype(np.uint8) for x in (self.a, self.b))
 
     def run(self, code=None):
         """None where the result is right, or what is wrong."""
@@ -122,6 +124,8 @@ FORMS = {
     "pointers without maps": (pointers, {"maps": False}, {"tensor_copies": "always"}),
     "persistent": (described, {}, {"persistent_products": "always"}),
     "persistent groups": (described, {"warps": 8, "rows": 128}, {"persistent_products": "always"}),
+    # wgmma multiplies the transposed blocks, and groups of warps hold other rows of the result than behind its conversion.
+    "persistent turned": (described, {"warps": 8, "dtype": tl.float8e5}, {"persistent_products": "always"}),
 }
 
 
