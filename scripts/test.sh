@@ -109,7 +109,8 @@ samples() {
   programs 30 "on the CPU"
   programs 20 "in checked and debug mode" --compile-mode checked,debug
   programs 10 "compiled for GPUs" --mode crash --compile cuda:90,cuda:80
-  programs 15 "on a simulated GPU" --target sim
+  programs 8 "on a simulated GPU" --target sim
+  programs 7 "of tiles on a simulated GPU" --kind tiles --target sim:cuda:90
   sampled 25 "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py --ignore tests/ops/fused $(sample 300)
 }

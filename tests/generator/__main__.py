@@ -23,6 +23,8 @@ def parse(arguments):
     parser.add_argument("--count", type=int, default=None, help="how many programs, instead of a time")
     parser.add_argument("--target", choices=["cpu", "cuda", "both", "sim", "sim:cuda:90"], default="cpu",
                         help="sim: the GPU's code on a simulated block of threads")
+    parser.add_argument("--kind", choices=["any", "tiles"], default="any",
+                        help="tiles: products and rows that the copy engine, divided warps and clusters of blocks compute on sim:cuda:90, with settings that force these")
     parser.add_argument("--mode", choices=["compare", "crash"], default="compare",
                         help="crash: only compile, for the GPUs of --compile; it needs none")
     parser.add_argument("--compile-mode", default="", metavar="MODES",
@@ -46,7 +48,7 @@ def reproducer(program, failure, seed, path):
     scalars = ", ".join(f"{s.name}={s.value!r}" for s in program.scalars)
     buffers = ", ".join(f"{b.name}: {b.dtype}{' (output)' if b.output else ''}" for b in program.buffers)
     head = [f'"""{failure.kind} on {failure.target}, seed {seed}: {failure.text.strip()}', "",
-            f"grid {program.grid}, options {program.options}", f"arguments: {buffers}; {scalars}", "",
+            f"grid {program.grid}, options {program.options}, settings {program.settings}", f"arguments: {buffers}; {scalars}", "",
             f"Run again: python -m tests.generator.again {path.with_suffix('.pickle').name}", '"""', ""]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(head) + "\n" + source_of(program))
@@ -65,17 +67,17 @@ def main(arguments=None):
         raise SystemExit(f"--compile-mode takes checked and debug, found {', '.join(sorted(unknown_modes))}")
 
     def program_of_seed(seed):
-        return generate.program_of_seed(seed, overflows=generate.overflows_in(seed, modes))
+        return generate.program_of_seed(seed, overflows=generate.overflows_in(seed, modes), kind=options.kind)
 
     if options.show is not None:
         program = program_of_seed(options.show)
         print(source_of(program))
-        print("#", program.grid, program.options, [(s.name, s.value) for s in program.scalars])
+        print("#", program.grid, program.options, program.settings, [(s.name, s.value) for s in program.scalars])
         return 0
     compile_targets = tuple((options.compile or ("cuda:90" if options.mode == "crash" else "")).split(",")) if \
         options.compile or options.mode == "crash" else ()
     targets = () if options.mode == "crash" else ("cpu", "cuda") if options.target == "both" else (options.target, )
-    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout, "assemble": options.assemble, "modes": modes,
+    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout, "assemble": options.assemble, "modes": modes, "kind": options.kind,
                 "environment": {"NEREID_ALWAYS_COMPILE": "1", "NEREID_CPU_THREADS": "1", "NEREID_LINE_INFO": "0"}}
     print(f"generator: seeds from {first}, {options.target if targets else 'compile only'}"
           f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}{', also ' + options.compile_mode if modes else ''}, "
@@ -130,12 +132,16 @@ def main(arguments=None):
         path = pathlib.Path(options.out) / f"seed_{question}.py"
         reproducer(program, found, question, path)
         print(f"\n--- seed {question}: {found.kind} on {found.target}: {found.text.strip()[:1500]}\n{path}\n{source_of(program)}"
-              f"# grid {program.grid}, {program.options}, {[(s.name, s.value) for s in program.scalars]}", flush=True)
+              f"# grid {program.grid}, {program.options}, {program.settings}, {[(s.name, s.value) for s in program.scalars]}", flush=True)
+    ways = {name: count for (what, name, _), count in counts.items() if what == "way"}
+    counts = {key: count for key, count in counts.items() if key[0] != "way"}
     cells = generate.CELLS
     names = {(row.name if row.name != "dot_of_transposed" else "dot", str(dtype)) for row, dtype, _ in cells}
     pairs = {(a, b) for a, b, _ in counts}
     print(f"generator: {done} programs in {elapsed:.0f} s ({done / max(elapsed, 1e-9):.1f}/s), {failed} failed; "
           f"{sum(counts.values())} operations, {len(names & pairs)} of {len(names)} operation x dtype pairs seen", flush=True)
+    if ways:
+        print(f"generator: code with {', '.join(f'{name} {count}' for name, count in sorted(ways.items(), key=lambda way: -way[1]))}", flush=True)
     if unsimulated:
         print(f"generator: {unsimulated} of {done} programs were not compared, since the simulator does not know "
               f"{', '.join(f'{what} ({n})' for what, n in unknown.most_common(12))}", flush=True)

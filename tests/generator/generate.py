@@ -20,6 +20,7 @@ from .observing import Observing
 from .overflow import Overflow
 from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
+from .tiles import GRIDS, Tiles
 from .transposes import Transposes
 from .views import Views
 from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Machine, Node, Program, Scalar, Store, While, argument_value,
@@ -28,17 +29,17 @@ from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Mac
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
-class Generator(Addresses, Control, Observing, Products, Transposes, Views):
+class Generator(Addresses, Control, Observing, Products, Tiles, Transposes, Views):
 
-    def __init__(self, seed, focus=None, size=None, more=(), overflows=True):
-        """`overflows`: integers may wrap; else what debug mode would report is not made."""
+    def __init__(self, seed, focus=None, size=None, more=(), overflows=True, grids=((1, ), (1, ), (2, ), (3, ), (2, 2), (1, 3), (2, 1, 2))):
+        """`overflows`: integers may wrap; else what debug mode would report is not made. `grids`: one of these is taken."""
         self.random = random.Random(seed)
         self.data = np.random.default_rng(seed)
         self.watch = random.Random(seed + 78)    # choices of `Observing`, which shift no others
         self.observes = self.watch.random() < 0.4
         self.seed, self.focus, self.more = seed, focus, more
         self.statements_wanted = size if size is not None else self.random.choice((1, 2, 4, 7))
-        grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2), (1, 3), (2, 1, 2)))
+        grid = self.random.choice(grids)
         self.program = Program([], [], [], [], grid, self.options(), seed, ordered=self.chance(0.08))
         self.names = 0
         self.level = 0
@@ -679,8 +680,15 @@ def foci(seed, count=2):
     return [CELLS_OF[names[p % len(names)]][p // len(names) * 7919 % len(CELLS_OF[names[p % len(names)]])] for p in places]
 
 
-def program_of_seed(seed, focus=None, tries=8, overflows=True):
-    """The program of a seed: deterministic. The foci go round all cells with the seeds. Without `overflows` no integer wraps in it."""
+def program_of_seed(seed, focus=None, tries=8, overflows=True, kind="any"):
+    """The program of a seed: deterministic. The foci go round all cells with the seeds. Without `overflows` no integer wraps in it. kind: "any", or "tiles" (tiles.py), which has no foci."""
+    if kind == "tiles":
+        for attempt in range(200):
+            try:
+                return Generator(seed * 256 + attempt, size=1, overflows=overflows, grids=GRIDS).tile_program()
+            except Reject:
+                continue
+        raise Reject("no program of tiles")
     focus, *more = [focus] if focus is not None else foci(seed)
     for attempt in range(tries):
         try:

@@ -24,6 +24,7 @@ import numpy as np
 from .dtypes import BF16, BOOL, F32, FP8, I64, from_memory
 from .observed import Observed, difference
 from .overflow import NEVER, SURELY, Overflow
+from .tiles import FACTS, WAYS
 from .tree import Check, Known, Print, argument_value, run, source_of, statements_of
 
 _FOLDER = None
@@ -207,7 +208,7 @@ def simulate(kernel, program):
             path = pathlib.Path(name, "maps.json")
             path.write_text(json.dumps(plans))
             maps = ("--maps", str(path))
-        done = subprocess.run([tool, str(code), "--shared", str(kernel.metadata.shared), *maps, "--grid", ",".join(map(str, program.grid)), *words],
+        done = subprocess.run([tool, str(code), "--shared", str(kernel.metadata.shared), *maps, "--blocks", str(blocks_of(kernel.metadata, program)), "--grid", ",".join(map(str, program.grid)), *words],
                               capture_output=True, text=True, timeout=120)
         if done.returncode:
             if "the simulator does not know" in done.stderr:
@@ -234,10 +235,10 @@ def printed():
             found.append(file.read().decode())
 
 
-def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None, modes=()):
+def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None, modes=(), ways=None):
     """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
     are only compiled, those whose seed is a multiple of `assemble` become machine code. To the list `skipped` goes what the
-    simulator did not know, and for which GPU the program is too large: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug"."""
+    simulator did not know, and for which GPU the program is too large: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug". `ways`: a Counter, to which the ways go that the code on simulated threads takes, as ("way", name, "")."""
     overflow, observed = Overflow(), Observed()
     tells = any(isinstance(s, (Check, Known, Print)) for s in statements_of(program))
     try:
@@ -261,7 +262,10 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
             if program.ordered and target != "cpu":
                 continue
             for launch in launches(program, target, variants, modes, overflow.state, observed):
-                failure = (check_simulated if target.startswith("sim") else check_launch)(module.kernel, program, target, launch, want, observed, source, skipped)
+                if target.startswith("sim"):
+                    failure = check_simulated(module.kernel, program, target, launch, want, observed, skipped, ways)
+                else:
+                    failure = check_launch(module.kernel, program, target, launch, want, observed, source, skipped)
                 if failure:
                     return failure
     finally:
@@ -296,13 +300,38 @@ def check_launch(kernel, program, target, launch, want, observed, source, skippe
     return Failure("told", name, text) if text else None
 
 
-def check_simulated(kernel, program, target, launch, want, observed, source, skipped=None):
+@contextlib.contextmanager
+def settings_of(program):
+    import nereid
+    with nereid.knobs.nereid.scope():
+        for name, value in program.settings.items():
+            setattr(nereid.knobs.nereid, name, value)
+        yield
+
+
+def ways_of(compiled):
+    """What the code of a kernel does of what few kernels do: keys of a Counter."""
+    text, metadata = compiled.asm["gpu"], compiled.metadata
+    return [("way", name, "") for name, pattern in WAYS.items() if re.search(pattern, text)] + [("way", name, "") for name, holds in FACTS.items() if holds(metadata)]
+
+
+def blocks_of(metadata, program):
+    """How many blocks of a cluster run a program, or the programs of a pair, where the launcher chooses."""
+    if metadata.pairs and program.grid[0] % 2 == 0:
+        return 2
+    return min(metadata.most_splits, (1, 2, 4)[program.seed % 3])
+
+
+def check_simulated(kernel, program, target, launch, want, observed, skipped=None, ways=None):
     """The same on simulated threads."""
     device = target.removeprefix("sim:") if ":" in target else "cuda:80"
     arguments = Arguments(program, False)
     try:
-        compiled = kernel.warmup(*arguments.values, grid=program.grid, target=device, **(launch.options if ":" in target else {**launch.options, "num_stages": 1}))
-        got, printed_text = simulate(compiled, program)
+        with settings_of(program):    # `asm` compiles when it is first read
+            compiled = kernel.warmup(*arguments.values, grid=program.grid, target=device, **(launch.options if ":" in target else {**launch.options, "num_stages": 1}))
+            if ways is not None:
+                ways.update(ways_of(compiled))
+            got, printed_text = simulate(compiled, program)
     except NotSimulated as unknown:
         if skipped is not None:
             skipped.append(str(unknown))

@@ -11,9 +11,13 @@ import time
 import numpy as np
 import pytest
 
-from generator import generate, minimise, observed, overflow, rows, run, tree
+from generator import generate, minimise, observed, overflow, rows, run, tiles, tree
 from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, I8, I64, U8, U32, Value, from_memory, round_float, to_memory
 from generator.worker import Worker
+from simulator import needs_simulator
+
+#: Seeds of programs of tiles that take each way: pairs, rows of clusters, split products, loops over programs.
+TILES = (125, 21, 22, 23)
 
 
 def test_the_same_seed_gives_the_same_program():
@@ -233,6 +237,36 @@ def test_minimising_keeps_the_failure():
     assert time.monotonic() - begin < 120, "there is always something to try: it goes back and forth"
     assert failure is not None and any(n.op == "mul" for n in tree.nodes_of(small.body))
     assert len(small.body) <= 3 and not small.functions and len(list(tree.nodes_of(small.body))) <= 12, tree.source_of(small)
+
+
+def test_programs_of_tiles_take_the_ways_of_gpus():
+    """Programs of `--kind tiles` are the same each time, have settings that force the ways of GPUs of architecture 90, and among a few their code takes each way."""
+    seen = collections.Counter()
+    for seed in TILES:
+        program = generate.program_of_seed(seed, kind="tiles")
+        again = generate.program_of_seed(seed, kind="tiles")
+        assert tree.source_of(program) == tree.source_of(again) and program.settings == again.settings
+        module, path = run.load_kernel(tree.source_of(program))
+        with run.settings_of(program):
+            seen.update(name for _, name, _ in run.ways_of(module.kernel.warmup(*run.Arguments(program, False).values, grid=program.grid, target="cuda:90", **program.options)))
+        path.unlink()
+    assert set(seen) == {*tiles.WAYS, *tiles.FACTS}
+
+
+@needs_simulator
+@pytest.mark.parametrize("seed", TILES)
+def test_some_programs_of_tiles(seed):
+    program = generate.program_of_seed(seed, kind="tiles")
+    failure = run.check(program, ("sim:cuda:90", ), variants=False)
+    assert failure is None, f"{failure}\n{program.settings}\n{tree.source_of(program)}"
+
+
+def test_settings_of_a_program_end_with_it():
+    import nereid
+    program = tree.Program([], [], [], [], (1, ), {}, settings={"tensor_copies": "always"})
+    with run.settings_of(program):
+        assert nereid.knobs.nereid.tensor_copies == "always"
+    assert nereid.knobs.nereid.tensor_copies != "always"
 
 
 def test_too_large_for_a_gpu_is_not_passed():

@@ -179,6 +179,7 @@ class Program:
     seed: int = 0
     ordered: bool = False    #: relies on the order of its accesses without barriers, as the CPU keeps it
     outlined: tuple = ()     #: (statements that stay in the kernel, depth of calls, noinline): the others stand in a function
+    settings: dict = dataclasses.field(default_factory=dict)   #: of `nereid.knobs.nereid`, under which GPU code is compiled
 
 
 # Source text.

@@ -27,12 +27,12 @@ def _child(pipe, settings, trace):
         counts, skipped = Counter(), []
         try:
             if isinstance(question, int):
-                program = program_of_seed(question, overflows=overflows_in(question, settings.get("modes", ())))
+                program = program_of_seed(question, overflows=overflows_in(question, settings.get("modes", ())), kind=settings.get("kind", "any"))
                 run(program, counts)
             else:
                 program = question
             failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True),
-                            assemble=settings.get("assemble", 0), skipped=skipped, modes=settings.get("modes", ()))
+                            assemble=settings.get("assemble", 0), skipped=skipped, modes=settings.get("modes", ()), ways=counts)
         except Reject as reject:
             failure = Failure("evaluator", "numpy", str(reject))
         except Exception:

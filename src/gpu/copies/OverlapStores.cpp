@@ -2,6 +2,7 @@
 
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/copies/TmaBox.h"
+#include "layout/Conversion.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/Support/MathExtras.h"
@@ -15,8 +16,20 @@ namespace {
 /// Warps of a group.
 constexpr unsigned groupWarps = 4;
 
+/// What a store writes to its buffer. A conversion through shared memory is left out: the buffer is
+/// written in the layout from before it, in which other threads hold the rows.
 Value valueOf(Operation *store) {
-  return store->getOperand(store->getNumOperands() - 1);
+  Value value = store->getOperand(store->getNumOperands() - 1);
+  auto convert = value.getDefiningOp<ngpu::ConvertLayoutOp>();
+  if (!convert)
+    return value;
+  auto layout = [](Value tensor) {
+    return ngpu::layoutOf(cast<RankedTensorType>(tensor.getType())).getLayout();
+  };
+  auto element = cast<RankedTensorType>(value.getType()).getElementType();
+  layout::ConversionPlan plan = layout::planConversion(layout(convert.getSrc()), layout(value),
+                                                       8 * tile::sizeInBytes(element));
+  return plan.move == layout::Move::Shared ? convert.getSrc() : value;
 }
 
 RankedTensorType typeOf(Operation *store) {

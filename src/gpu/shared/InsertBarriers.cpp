@@ -17,9 +17,8 @@
 // as one thread asks for the access of all. Products are issued by all threads, so that their fence
 // may stand behind the barrier, on the way from the writes to the product as well. It takes as long
 // as memory operations in flight, and before the barrier all warps would wait for the last one.
-//
-// A fence that no access of the other proxy can follow is left out: an epilogue's exchange through
-// shared memory needs none.
+// A barrier has a fence only where such an access may follow: a walk backward finds the bytes that
+// the other proxy accesses later, before the next `fence_async` of the program itself.
 //
 // Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and
 // the pass that made them has put barriers of the group and fences.
@@ -125,10 +124,9 @@ struct State {
 class Barriers {
 public:
   explicit Barriers(func::FuncOp function)
-      : function(function), uses(function), severalBlocks(ngpu::blockCount(function) > 1) {
-    function.walk([&](Operation *op) { findOtherProxy(op); });
-  }
+      : function(function), uses(function), severalBlocks(ngpu::blockCount(function) > 1) {}
   void run() {
+    findOtherProxy(function.getBody().front(), Intervals());
     State state;
     walk(function.getBody().front(), state);
     write();
@@ -142,9 +140,11 @@ private:
     Barrier barrier = Barrier::None;
     bool fence = false;
   };
-  void findOtherProxy(Operation *op);
+  /// Fills `otherProxy` for the ops of a block; what holds at its beginning. `after`: at its end.
+  Intervals findOtherProxy(mlir::Block &block, Intervals after);
+  /// The same for an op with blocks of its own.
+  Intervals findOtherProxy(Operation *op, Intervals after);
   Intervals bytesOf(Value buffer) const;
-  bool otherProxyFollows(Operation *op);
   /// Before `op`, if the accesses meet earlier ones: a barrier.
   /// `crosses`: its writes are to the shared memory of other blocks too.
   void order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
@@ -155,7 +155,8 @@ private:
   }
   /// A barrier takes place at (or just before, or within) `op`.
   void barrierAt(Operation *op, State &state, Barrier barrier) {
-    if (state.unfenced.meets(otherProxy))
+    if (auto later = otherProxy.find(op);
+        later != otherProxy.end() && state.unfenced.meets(later->second))
       decisions[op].fence = true;
     if (barrier == Barrier::AllBlocks)
       state.synchroniseBlocks();
@@ -193,8 +194,9 @@ private:
   func::FuncOp function;
   BufferUses uses;
   bool severalBlocks;
-  Intervals otherProxy; ///< bytes that the matrix unit or the copy engine ever access
-  llvm::DenseSet<Operation *> withOtherProxy; ///< ops that do so, or hold one that does
+  /// Bytes that the matrix unit or the copy engine may access from an op on before a `fence_async`
+  /// that the program has already. No entry: none.
+  llvm::DenseMap<Operation *, Intervals> otherProxy;
   llvm::MapVector<Operation *, Decision> decisions;
 };
 
@@ -214,30 +216,41 @@ Intervals Barriers::bytesOf(Value buffer) const {
   return result;
 }
 
-void Barriers::findOtherProxy(Operation *op) {
-  if (!isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))
-    return;
-  for (Operation *outer = op; outer != function && withOtherProxy.insert(outer).second;)
-    outer = outer->getParentOp();
-  for (Value operand : op->getOperands())
-    if (isa<ngpu::BufferType>(operand.getType()))
-      otherProxy.add(bytesOf(operand));
+Intervals Barriers::findOtherProxy(mlir::Block &block, Intervals after) {
+  for (Operation &op : llvm::reverse(block)) {
+    if (isa<ngpu::FenceAsyncOp>(op))
+      after.clear();
+    else if (op.getNumRegions())
+      after = findOtherProxy(&op, std::move(after));
+    else if (isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))
+      for (Value operand : op.getOperands())
+        if (isa<ngpu::BufferType>(operand.getType()))
+          after.add(bytesOf(operand));
+    if (after.empty())
+      otherProxy.erase(&op);
+    else
+      otherProxy[&op] = after;
+  }
+  return after;
 }
 
-/// Is `op` an access of the other proxy, or may one come after it?
-bool Barriers::otherProxyFollows(Operation *op) {
-  if (withOtherProxy.contains(op))
-    return true;
-  for (; op != function; op = op->getParentOp()) {
-    for (Operation *later = op->getNextNode(); later; later = later->getNextNode())
-      if (withOtherProxy.contains(later))
-        return true;
-    // The other branch of an `if` does not come after this one.
-    Operation *outer = op->getParentOp();
-    if (!isa<scf::IfOp>(outer) && withOtherProxy.contains(outer))
-      return true;
+Intervals Barriers::findOtherProxy(Operation *op, Intervals after) {
+  Intervals before;
+  if (isa<scf::ForOp, scf::WhileOp>(op)) {
+    // From the end of each region into the others, or out of the loop.
+    before = after;
+    while (true) {
+      Intervals grown = before;
+      for (Region &region : llvm::reverse(op->getRegions()))
+        grown.add(findOtherProxy(region.front(), grown));
+      if (grown == before)
+        return before;
+      before = std::move(grown);
+    }
   }
-  return false;
+  for (Region &region : op->getRegions())
+    before.add(region.empty() ? after : findOtherProxy(region.front(), after));
+  return before;
 }
 
 void Barriers::order(Operation *op, State &state, const Intervals &reads, const Intervals &writes,
@@ -477,7 +490,6 @@ void Barriers::write() {
   for (auto &[op, decision] : decisions) {
     OpBuilder builder(op);
     bool isBehind = isa<ngpu::WgmmaOp>(op);
-    decision.fence &= otherProxyFollows(op);
     if (decision.fence && !isBehind)
       ngpu::FenceAsyncOp::create(builder, op->getLoc());
     if (decision.barrier == Barrier::Block)

@@ -1,5 +1,5 @@
-"""`python -m tests.generator.mutants.apply FOLDER [WHERE...]`: compiles all seeded bugs into a copy of the sources, behind NEREID_MUTANT=number, or
-those of some kinds (`where` of the table) alone, which changes fewer files.
+"""`python -m tests.generator.mutants.apply FOLDER [WHERE | NUMBER...]`: compiles all seeded bugs into a copy of the sources, behind NEREID_MUTANT=number, or
+those of some kinds (`where` of the table) or numbers alone, which changes fewer files.
 
 One build then serves every bug: with the variable unset, or 0, it is the compiler as it is."""
 
@@ -108,11 +108,11 @@ def _literal(text):
 
 
 def chosen(where):
-    return [m for m in MUTANTS if not where or m.where in where]
+    return [m for m in MUTANTS if not where or m.where in where or str(m.number) in where]
 
 
 def apply(folder, where=()):
-    """Edits the sources under a folder; the numbers of the bugs that no longer have their place. where: kinds of bugs, all without."""
+    """Edits the sources under a folder; the numbers of the bugs that no longer have their place. where: kinds and numbers (as text) of bugs, all without."""
     folder = pathlib.Path(folder)
     texts, lost, marked = [], [], set()
     for m in chosen(where):
@@ -148,7 +148,7 @@ def main():
     where = sys.argv[2:]
     count = len(chosen(where))
     if len(sys.argv) < 2 or not count:
-        raise SystemExit("usage: python -m tests.generator.mutants.apply FOLDER [WHERE...]: a copy of the sources, kinds of bugs")
+        raise SystemExit("usage: python -m tests.generator.mutants.apply FOLDER [WHERE | NUMBER...]: a copy of the sources, kinds or numbers of bugs")
     lost = apply(sys.argv[1], where)
     print(f"{count - len(lost)} of {count} bugs are in place" + (f"; without a place: {lost}" if lost else ""))
     return 1 if lost else 0

@@ -24,13 +24,13 @@ from .table import MUTANTS
 
 
 def _make(arguments):
-    first, count, modes = arguments
+    first, count, modes, kind = arguments
     from ..generate import overflows_in, program_of_seed
     from ..tree import run
     made = []
     for seed in range(first, first + count):
         try:
-            program = program_of_seed(seed, overflows=overflows_in(seed, modes))
+            program = program_of_seed(seed, overflows=overflows_in(seed, modes), kind=kind)
             made.append((seed, program, run(program)))
         except Exception:
             continue
@@ -182,6 +182,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m tests.generator.mutants.score", description=__doc__)
     parser.add_argument("--target", choices=["cpu", "cuda", "sim", "sim:cuda:90", "compile"], default="cpu")
     parser.add_argument("--compile-mode", default="", metavar="MODES", help="also run every program in these modes: checked,debug")
+    parser.add_argument("--kind", choices=["any", "tiles"], default="any", help="of programs: tiles for the copy engine, divided warps and clusters, on sim:cuda:90")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=600, help="how many programs")
     parser.add_argument("--seconds", type=float, default=600.0, help="for everything but making the programs")
@@ -199,7 +200,7 @@ def main():
     if options.make or not options.programs:
         options.programs = options.make or pathlib.Path(tempfile.mkdtemp(prefix="nereid-mutants-")) / "programs.pickle"
         with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-            parts = pool.map(_make, [(first, 10, options.compile_mode.split(",")) for first in range(options.first, options.first + options.count, 10)])
+            parts = pool.map(_make, [(first, 10, options.compile_mode.split(","), options.kind) for first in range(options.first, options.first + options.count, 10)])
             print(f"{_write(options.programs, (program for part in parts for program in part))} programs", flush=True)
         if options.make:
             return 0

@@ -584,7 +584,7 @@ expr("gradients", RELATIVE, "Value limit = d.divide(number(part, isSubtracted ? 
 
 # The copy engine's protocol: a missing fence, transaction count, phase, slots and stores that are used again too early.
 COPIES = "src/gpu/copies/TensorMaps.cpp"
-skip("cuda", COPIES, "ngpu::FenceAsyncOp::create(b, loc);", "the engine stores what it may not see")
+skip("cuda", "src/gpu/copies/OverlapStores.cpp", "ngpu::FenceAsyncOp::create(b, loc);", "the engine stores what it may not see")
 expr("cuda", COPIES, "ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());", "int32_t(bytes)", "int32_t(bytes + 16)", "an mbarrier expects more bytes than come")
 expr("cuda", COPIES, "Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));", "b.getI32IntegerAttr(0)", "b.getI32IntegerAttr(1)",
      "the phase that is waited for is the one before")
@@ -598,3 +598,11 @@ expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(b
 FLOATS = "src/ir/tile/FloatBounds.cpp"
 expr("gradients", FLOATS, ".Case<math::AbsFOp, math::ExpOp, math::Exp2Op>([](auto) { return 0.0; })", "0.0", "1.0", "the reciprocal of a subnormal denominator is infinite")
 expr("gradients", RULES, "Value quotient = isOne(d.x(0)) ? over : d.multiply(d.x(0), over);", "isOne(d.x(0))", "true", "a slope in the denominator lacks the numerator")
+# Which barriers have a fence between proxies.
+BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
+expr("cuda", BARRIERS, "if (isa<ngpu::BufferType>(operand.getType()))\n          after.add(bytesOf(operand));", "isa<ngpu::BufferType>(operand.getType())",
+     "isa<ngpu::BufferType>(operand.getType()) && !isa<ngpu::WgmmaOp>(op)", "products read what threads wrote without a fence")
+expr("cuda", BARRIERS, "grown.add(findOtherProxy(region.front(), grown));", "findOtherProxy(region.front(), grown)", "findOtherProxy(region.front(), after)",
+     "accesses of the next iteration need no fence at the end of one")
+expr("cuda", BARRIERS, "before.add(region.empty() ? after : findOtherProxy(region.front(), after));", "findOtherProxy(region.front(), after)",
+     "(findOtherProxy(region.front(), after), Intervals())", "accesses of the other proxy in a branch need no fence before it")

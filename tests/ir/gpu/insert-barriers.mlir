@@ -267,6 +267,100 @@ func.func @products(%x: tensor<64x16xf16, #row>, %y: tensor<16x64xf16, #column>,
   return %d : tensor<64x64xf32, #acc>
 }
 
+// Behind the last access of the other proxy barriers have no fence, although its bytes are written again.
+// CHECK-LABEL: func.func @last_results
+// CHECK:         ngpu.wgmma
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_store
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_load
+// CHECK-NEXT:    return
+func.func @last_results(%x: tensor<64x16xf16, #row>, %y: tensor<16x64xf16, #column>, %c: tensor<64x64xf32, #acc>) -> tensor<64x16xf16, #row> attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : tensor<64x16xf16, #row> -> <64x16xf16, #k>
+  %b = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> <16x64xf16, #n>
+  %d = ngpu.wgmma %a, %b, %c : !ngpu.buffer<64x16xf16, #k>, <16x64xf16, #n> -> tensor<64x64xf32, #acc>
+  ngpu.local_store %x, %a : tensor<64x16xf16, #row>, <64x16xf16, #k>
+  %e = ngpu.local_load %a : <64x16xf16, #k> -> tensor<64x16xf16, #row>
+  return %e : tensor<64x16xf16, #row>
+}
+
+// In a loop the access of the next iteration follows: the write at the end of one is fenced.
+// CHECK-LABEL: func.func @next_iteration
+// CHECK:         scf.for
+// CHECK-NEXT:      ngpu.fence_async
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.tma_store
+// CHECK-NEXT:      ngpu.tma_store_wait
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_store
+// CHECK-NEXT:      ngpu.fence_async
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_load
+// CHECK-NEXT:    }
+// CHECK-NEXT:    return
+func.func @next_iteration(%x: !t, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    ngpu.tma_store %a to %map[%i] : !b
+    ngpu.tma_store_wait 0
+    ngpu.local_store %x, %a : !t, !b
+    %0 = ngpu.local_load %a : !b -> !t
+  }
+  return
+}
+
+// A fence that is there already serves what is written before it: no other one at the barrier in between.
+// CHECK-LABEL: func.func @fenced_later
+// CHECK:         local_alloc
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_load
+// CHECK-NEXT:    ngpu.fence_async
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.tma_store
+func.func @fenced_later(%x: !t) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  ngpu.fence_async
+  ngpu.barrier
+  ngpu.tma_store %a to %map[%c0] : !b
+  ngpu.tma_store_wait 0
+  return
+}
+
+// One on one side of a branch does not; nor is an access on one side alone left without.
+// CHECK-LABEL: func.func @fenced_on_one_side
+// CHECK:         local_alloc
+// CHECK-NEXT:    ngpu.fence_async
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_load
+// CHECK:         scf.if
+// CHECK-NEXT:      ngpu.fence_async
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:    }
+// CHECK-NEXT:    scf.if
+// CHECK-NEXT:      ngpu.tma_store
+// CHECK:         return
+func.func @fenced_on_one_side(%x: !t, %yes: i1) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  scf.if %yes {
+    ngpu.fence_async
+    ngpu.barrier
+  }
+  scf.if %yes {
+    ngpu.tma_store %a to %map[%c0] : !b
+    ngpu.tma_store_wait 0
+  }
+  return
+}
+
 // A buffer whose parts belong to groups of warps takes over its bytes behind a barrier; its accesses are the groups' own affair.
 // CHECK-LABEL: func.func @by_group
 // CHECK:         ngpu.local_load
