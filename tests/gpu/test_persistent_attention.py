@@ -66,7 +66,7 @@ def setting(monkeypatch):
     ({}, True),
     ({"causal": True, "asked": False}, True),
     ({"head": 64}, False),
-    ({"head": 256, "BN": 64, "num_stages": 2}, False),
+    ({"head": 256, "BN": 64, "num_stages": 2}, True),
     ({"num_stages": 2}, False),
     ({"head": 64, "BM": 256, "BN": 64, "num_warps": 16}, False),
 ], ids=str)

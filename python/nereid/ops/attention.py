@@ -80,7 +80,10 @@ def copied_backward_tiles(width, one_pass):
     in flight, and 16 of an operand; with heads of 64 and twice as many queries 64, twice 64, and 32."""
     if one_pass:
         return Tiles(128 if width <= 64 else 64 if width <= 128 else 32, 128 if width <= 128 else 64, 8, 2), None
-    return (Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)) if width <= 128 else (Tiles(64, 64, 8, 2), ) * 2
+    if width <= 128:
+        return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+    # In tiles of 64 queries both groups of four warps would compute the same scores.
+    return Tiles(64, 64, 8, 2), Tiles(128, 32, 8, 3)
 
 
 def in_one_pass(width):

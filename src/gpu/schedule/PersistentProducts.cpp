@@ -191,13 +191,14 @@ bool isMeasured(func::FuncOp kernel, const GpuOptions &options) {
 }
 
 /// Has the loop over programs of a kernel of attention been measured to be faster? With 8 warps it
-/// has: blocks of 128x128, heads of 128 and three slots (docs/warp-specialisation.md).
+/// has: blocks of 128x128, heads of 128 and three slots; blocks of 128x64, heads of 256 and two
+/// slots (docs/warp-specialisation.md).
 bool isMeasuredAttention(func::FuncOp kernel, const GpuOptions &options) {
   struct Measured {
     unsigned slots;         ///< at least
     int64_t scores, result; ///< registers of a thread for the products' results, at least
   };
-  constexpr Measured measured[] = {{3, 64, 64}};
+  constexpr Measured measured[] = {{3, 64, 64}, {2, 32, 128}};
   auto registers = [](ngpu::WgmmaOp product) {
     return ngpu::layoutOf(product.getType()).getLayout().size(layout::Axis::Register);
   };
