@@ -130,15 +130,16 @@ FORMS = {
 
 
 @pytest.fixture(params=FORMS)
-def launch(request, tmp_path, monkeypatch):
-    return launched(request.param, tmp_path, monkeypatch)
+def launch(request, tmp_path):
+    return launched(request.param, tmp_path)
 
 
-def launched(form, tmp_path, monkeypatch):
+def launched(form, tmp_path):
     kernel, options, knobs = FORMS[form]
-    for name, value in knobs.items():
-        monkeypatch.setattr(nereid.knobs.nereid, name, value)
-    launch = Launch(kernel, tmp_path, **options)
+    with nereid.knobs.nereid.scope():
+        for name, value in knobs.items():
+            setattr(nereid.knobs.nereid, name, value)
+        launch = Launch(kernel, tmp_path, **options)
     assert launch.compiled.metadata.tensor_maps and launch.compiled.metadata.persistent == form.startswith("persistent")
     return launch
 
@@ -159,9 +160,9 @@ def test_results_and_each_fence(launch, request):
 
 
 @pytest.mark.parametrize("form", ["changed", "rewritten"])
-def test_a_fence_of_shared_memory_alone(form, tmp_path, monkeypatch):
+def test_a_fence_of_shared_memory_alone(form, tmp_path):
     """Ordinary stores to global memory, which the engine then reads (one block, or those of a loop), take a fence for all memory."""
-    launch = launched(form, tmp_path, monkeypatch)
+    launch = launched(form, tmp_path)
     assert launch.code.count("ngpu.fence_async global") == 1
     assert "a proxy fence is missing: the copy engine accesses global memory" in launch.run(launch.code.replace("ngpu.fence_async global", "ngpu.fence_async"))
 
@@ -174,9 +175,9 @@ def test_a_fence_of_shared_memory_alone(form, tmp_path, monkeypatch):
     ("divided", r"(mbarrier_wait \S+), (\S+)", r"\g<1>, %c1_i32", "deadlock|no order|more arrivals than"),
     ("persistent", r".*tma_store_wait.*\n", "", "while the copy engine reads|before the copy engine has read|a store"),
 ])
-def test_faults_of_the_protocol(form, line, change, said, tmp_path, monkeypatch):
+def test_faults_of_the_protocol(form, line, change, said, tmp_path):
     """Each such place changed, one after the other: wrong transaction counts, wrong phases, reads before the copy has ended, slots filled again too early, buffers written again before the store has read them."""
-    launch = launched(form, tmp_path, monkeypatch)
+    launch = launched(form, tmp_path)
     places = list(re.finditer(line, launch.code))
     assert places
     for place in places:
