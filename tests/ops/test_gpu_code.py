@@ -31,7 +31,7 @@ def compiled(monkeypatch):
     paged = sys.modules["nereid.ops.fused.paged_attention"]
     for module in (products, attention, paged):
         monkeypatch.setattr(module, "launch", launch)
-    monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
+    monkeypatch.setattr(products, "tiles", lambda device, *args, wide: products.gpu_tiles(132, *args))
     for name in ("forward_tiles", "backward_tiles", "head_width", "computation"):
         original = getattr(attention, name)
         arguments = (lambda original: lambda *args: original(args[0], Device) if original.__name__ == "computation" else original(Device, *args[1:]))(original)

@@ -66,7 +66,7 @@ def simulated(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
     for module in (bags, losses):
         monkeypatch.setattr(module, "_rows_at_once", lambda device: 8)
-    monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
+    monkeypatch.setattr(products, "tiles", lambda device, *args, wide: products.gpu_tiles(132, *args))
     for module, name in ((bags, "exist"), (losses, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
     monkeypatch.setattr(bags, "clear", torch.Tensor.zero_)
