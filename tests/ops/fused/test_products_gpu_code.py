@@ -175,8 +175,8 @@ def test_conversion_of_a_cache(eight, compiled):
     cache = new(64, 16, 8, 128, dtype=eight)
     call("paged_attention", new(4, 32, 128), cache, cache, new(4, 16, dtype=torch.int32), new(4, dtype=torch.int32), None, 0, 256, True, -1, -1, 0.0, None, None, new(1, dtype=torch.float32), new(1, dtype=torch.float32))
     code = next(ptx for name, ptx in compiled if name == "paged_forward")
-    loops = 2  # each reads 64 + 64 elements a thread
-    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) == (loops * 64 if eight == E4M3 else 0)
+    loops = 2  # each reads 128 + 128 elements a thread: tiles of 128 keys on 4 warps
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e4m3x2", code)) == (loops * 128 if eight == E4M3 else 0)
     assert "cvt.f32.f16" not in code and "cvt.rn.bf16.f32" not in code
 
 
