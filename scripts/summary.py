@@ -3,11 +3,10 @@
     python scripts/summary.py FOLDER
 
 Before that line come the reasons: of each failed test the lines that tell what was expected, of each failed step the end of its output
-(`failed-K.txt` in the folder, for the Kth line of `failed-steps`). Steps (the lines of `left-out`) and tests that were left out because the time was
-over are no failures, and named in a line of their own.
+(`failed-K.txt` in the folder, for the Kth line of `failed-steps`). Steps that were left out because the time was over (the lines of
+`left-out`) are no failures, and named in a line of their own.
 """
 
-import collections
 import pathlib
 import re
 import sys
@@ -39,7 +38,6 @@ def show(lines):
 def main():
     folder = pathlib.Path(sys.argv[1])
     passed = failed = skipped = 0
-    late = collections.Counter()
     steps = folder / "failed-steps"
     names = steps.read_text().splitlines() if steps.exists() else []
     for index, name in enumerate(names, 1):
@@ -54,14 +52,12 @@ def main():
                 print(f"failed: {record.stem}: {case.get('classname')}::{case.get('name')}")
                 if failed <= MOST:
                     show(reason(case))
-            elif (skip := case.find("skipped")) is not None:
+            elif case.find("skipped") is not None:
                 skipped += 1
-                late[record.stem] += skip.get("message", "").startswith("left out: the time")
             else:
                 passed += 1
     left_out = folder / "left-out"
     without = left_out.read_text().splitlines() if left_out.exists() else []
-    without += [f"{count} tests of {name}" for name, count in late.items() if count]
     if without:
         print(f"LEFT OUT: {'; '.join(without)} (time); `scripts/test.sh --all` runs them")
     if names:

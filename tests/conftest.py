@@ -7,14 +7,11 @@ processes) takes `gpu`; its launches run where their arguments are, as a user's 
 
 `--target aarch64` runs the launches of such tests in an emulator (`emulated.py`); to tests it is the target `cpu`.
 
-With NEREID_TEST_UNTIL=SECONDS (since 1970) tests that would begin later are skipped: scripts/test.sh keeps to its time so.
-
 `--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`). `--mode checked` and
 `--mode debug` run them in checked and in debug mode (`launch_modes.py`).
 """
 
 import os
-import time
 
 import compile_only
 import launch_modes
@@ -78,12 +75,6 @@ def _sample(items, every, first, each_function):
             of.setdefault(item.nodeid.partition("[")[0], []).append(index)
         taken.update(indices[first % len(indices)] for indices in of.values() if taken.isdisjoint(indices))
     return [item for index, item in enumerate(items) if index in taken]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    if (until := os.environ.get("NEREID_TEST_UNTIL")) and time.time() > float(until):
-        pytest.skip("left out: the time of the run is over (NEREID_TEST_UNTIL)")  # scripts/summary.py counts them
 
 
 @pytest.hookimpl(wrapper=True)

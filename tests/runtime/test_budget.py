@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import time
 
 import pytest
@@ -105,6 +104,13 @@ def test_hangs_and_cuts(tmp_path):
     assert left_out == ["cut"] and failed == ["hangs"] and "cut: LEFT OUT (time: cut off after " in output
 
 
+@pytest.mark.parametrize("seen, fails", [("...s. [ 12%]", False), ("..F.s [ 12%]", True), ("..E", True), ("3/39 Test #3: a ...***Failed", True), ("[gw0] FAILED tests/a.py::b", True)])
+def test_a_failure_that_was_seen_counts(seen, fails, tmp_path):
+    """Also where the step is cut off with the run."""
+    _, left_out, failed, _ = run(tmp_path, 1000, f"SECONDS=990 beyond=-8\nstep 1 cut bash -c 'echo \"{seen}\"; sleep 60'")
+    assert (failed, left_out) == ((["cut"], []) if fails else ([], ["cut"]))
+
+
 def test_no_process_stays(tmp_path):
     """With a step that hangs its processes end."""
     run(tmp_path, 1000, f"hang=1\nstep 0 hangs bash -c 'sleep 60 & echo $! > {tmp_path}/pid; wait'")
@@ -119,15 +125,6 @@ def test_no_process_stays(tmp_path):
 def test_failures_are_failures(tmp_path):
     _, left_out, failed, _ = run(tmp_path, 1000, "step 1 good true\nstep 1 bad false\nstep 1 'good again' true")
     assert failed == ["bad"] and not left_out
-
-
-def test_late_tests_are_skipped(tmp_path):
-    """By tests/conftest.py, which tests/runtime has from its parent folder."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", "tests/runtime/test_summary.py"]
-    for until, expected in ((time.time() - 1, 0), (time.time() + 3600, None)):
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "NEREID_TEST_UNTIL": str(until)}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
-        assert ("passed" in done.stdout) == (expected is None) and ("left out: the time of the run is over" in done.stdout) == (expected == 0)
 
 
 @pytest.mark.parametrize("seed, long", [(3, "address sanitizer"), (4, "thread sanitizer"), (5, "libFuzzer programs")])

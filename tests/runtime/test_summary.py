@@ -65,14 +65,10 @@ def test_failed_step(tmp_path):
     assert len(lines) < 20
 
 
-LATE = """<testsuite><testcase classname="a" name="good"/>
-<testcase classname="a" name="late"><skipped type="pytest.skip" message="left out: the time of the run is over (NEREID_TEST_UNTIL)"/></testcase></testsuite>"""
-
-
 def test_left_out(tmp_path):
     """What there was no time for is no failure, and named just before the last line."""
-    (tmp_path / "ops.xml").write_text(LATE)
+    (tmp_path / "ops.xml").write_text('<testsuite><testcase classname="a" name="good"/></testsuite>')
     (tmp_path / "left-out").write_text("clang-tidy\nfused operators\n")
     code, lines = summary(tmp_path)
     assert code == 0
-    assert lines == ["LEFT OUT: clang-tidy; fused operators; 1 tests of ops (time); `scripts/test.sh --all` runs them", "1 passed, 0 failed, 1 skipped"]
+    assert lines == ["LEFT OUT: clang-tidy; fused operators (time); `scripts/test.sh --all` runs them", "1 passed, 0 failed, 0 skipped"]
