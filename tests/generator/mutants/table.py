@@ -594,10 +594,6 @@ expr("cuda", "src/gpu/copies/OverlapStores.cpp", "if (!isFirstUse) {\n    ngpu::
 expr("cuda", "src/gpu/schedule/PipelineLoops.cpp", "ngpu::FenceAsyncOp::create(builder, loc, followsWrites(loop));", "followsWrites(loop)", "false",
      "the engine reads global memory without a fence behind ordinary stores")
 
-# Bounds of floats: reciprocals of denominators, exponentials of softmax.
-FLOATS = "src/ir/tile/FloatBounds.cpp"
-expr("gradients", FLOATS, ".Case<math::AbsFOp, math::ExpOp, math::Exp2Op>([](auto) { return 0.0; })", "0.0", "1.0", "the reciprocal of a subnormal denominator is infinite")
-expr("gradients", RULES, "Value quotient = isOne(d.x(0)) ? over : d.multiply(d.x(0), over);", "isOne(d.x(0))", "true", "a slope in the denominator lacks the numerator")
 # Which barriers have a fence between proxies.
 BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
 expr("cuda", BARRIERS, "if (isa<ngpu::BufferType>(operand.getType()))\n          after.add(bytesOf(operand));", "isa<ngpu::BufferType>(operand.getType())",
@@ -606,3 +602,8 @@ expr("cuda", BARRIERS, "grown.add(findOtherProxy(region.front(), grown));", "fin
      "accesses of the next iteration need no fence at the end of one")
 expr("cuda", BARRIERS, "before.add(region.empty() ? after : findOtherProxy(region.front(), after));", "findOtherProxy(region.front(), after)",
      "(findOtherProxy(region.front(), after), Intervals())", "accesses of the other proxy in a branch need no fence before it")
+
+# Bounds of floats: reciprocals of denominators, exponentials of softmax.
+FLOATS = "src/ir/tile/FloatBounds.cpp"
+expr("gradients", FLOATS, ".Case<math::AbsFOp, math::ExpOp, math::Exp2Op>([](auto) { return 0.0; })", "0.0", "1.0", "the reciprocal of a subnormal denominator is infinite")
+expr("gradients", RULES, "Value quotient = isOne(d.x(0)) ? over : d.multiply(d.x(0), over);", "isOne(d.x(0))", "true", "a slope in the denominator lacks the numerator")
