@@ -42,11 +42,10 @@ def ours(decoder, batch, chosen):
 
 def _transformers(model, batch, prompt, new, cache_for, read, step):
     """The same of transformers, and the tokens, (batch, new): prompts in one forward pass, then a token for each sequence at a time, without a comparison or transfer of tokens.
-    The last of three runs. cache_for(): an empty cache; read and step: the model's forward for prompts and for single tokens."""
+    The last of three runs. cache_for(): an empty cache, for each run; read and step: the model's forward for prompts and for single tokens."""
     tokens = 3 + torch.arange(batch * prompt, device=model.device).view(batch, prompt) * 7 % (model.config.vocab_size - 5)
-    cache = cache_for()
     for _ in range(3):
-        cache.reset()
+        cache = cache_for()
         _wait(model.device)
         start = time.perf_counter()
         logits = read(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
@@ -67,6 +66,7 @@ def _transformers(model, batch, prompt, new, cache_for, read, step):
 def atens(model, batch, prompt, new):
     """Of transformers on ATen, with a cache that grows."""
     from transformers import DynamicCache
+    # A new cache for each run: `reset` of transformers 5.17 keeps the length of a cache that grows.
     return _transformers(model, batch, prompt, new, lambda: DynamicCache(config=model.config), model, model)
 
 
@@ -76,10 +76,12 @@ def compiled(model, batch, prompt, new):
     from transformers import StaticCache
     torch.compiler.reset()
 
+    # Tensors that are made while a graph is traced count as inputs that it changes, and it then runs without CUDA graphs.
+    config, cache = model.config, StaticCache(config=model.config, max_cache_len=prompt + new)
+    cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, model.dtype, model.device)
+
     def empty():
-        # Tensors that are made while a graph is traced count as inputs that it changes, and it then runs without CUDA graphs.
-        config, cache = model.config, StaticCache(config=model.config, max_cache_len=prompt + new)
-        cache.early_initialization(batch, config.num_key_value_heads, config.head_dim, model.dtype, model.device)
+        cache.reset()
         return cache
 
     read = torch.compile(model.forward, dynamic=False)

@@ -1,5 +1,6 @@
 """examples/models: a training step of each model on `nereid.ops`, with logits and gradients as good as ATen's."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import torch
 import zoo
 from conftest import EXAMPLES
 
-#: Calls with floating-point tensors that ATen computes: a running sum of floats as integers.
-LEFT = {"mixtral": 2}
+#: Calls with floating-point tensors that ATen computes: a running sum of floats as integers; numbers that older versions of transformers draw, which on CPUs are ATen's.
+LEFT = {"mixtral": 2, "whisper": 4}
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
@@ -64,7 +65,8 @@ def test_command(capsys):
     main = runpy.run_path(str(EXAMPLES / "models" / "__main__.py"))["main"]
     assert main(["--model", "mixtral", "--device", "cpu", "--size", "tiny", "--seeds", "2", "--left"]) == 0
     printed = capsys.readouterr().out
-    assert "mixtral" in printed and "631/633  99.7 %" in printed and "left to ATen: cumsum: dtype (2)" in printed
+    assert (counts := re.search(r"^mixtral +(\d+)/(\d+)  99.7 %", printed, re.MULTILINE)) and int(counts[2]) - int(counts[1]) == 2 and int(counts[2]) > 600, printed
+    assert "left to ATen: cumsum: dtype (2)" in printed
     with pytest.raises(SystemExit):
         main(["--model", "lama"])
     assert "no model `lama`" in capsys.readouterr().err

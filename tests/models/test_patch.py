@@ -139,7 +139,7 @@ def test_gradient_checkpointing():
     with nereid.models.patch(model):
         plain = compare.step(model, inputs)
         model.zero_grad()
-        model.activation_checkpointing_enable()
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()  # its name until transformers 5.17 and after it
         again = compare.step(model, inputs)
     assert all(torch.equal(again.gradients[name], gradient) for name, gradient in plain.gradients.items())
 

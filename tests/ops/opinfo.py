@@ -35,7 +35,7 @@ class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
     what ATen's own kernel is off. zeros: the signs of zeros count. absolute: how much it may be off where terms cancel, in units of the dtype's
     eps times the largest magnitude among the floats of the call. fp64: the ulps of fp64, where ATen computes with constants of fp32. places: results are
-    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`. mixed_inplace: in-place samples count whose tensors are of other dtypes than the one that is written. gpu: {field: value} that holds on GPUs instead."""
+    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`. ties: among values that occur equally often any is right. mixed_inplace: in-place samples count whose tensors are of other dtypes than the one that is written. gpu: {field: value} that holds on GPUs instead."""
     operator: str
     info: object
     ulps: float = 4
@@ -43,6 +43,7 @@ class Row:
     zeros: bool = True
     absolute: float = 0
     places: int = None
+    ties: bool = False
     mixed_inplace: bool = True
     gpu: dict = dataclasses.field(default_factory=dict)
 
@@ -234,7 +235,7 @@ def check(ours, native, wide, ulps, what, zeros=True, absolute=0, spread=None):
 
 
 def with_places(row, inputs, ours, native):
-    """`ours`, where its places lead to its values in the input, with the places of `native`."""
+    """`ours`, where its places lead to its values in the input, with the places of `native`; with its values as well, where `row.ties` and the line has both equally often."""
     if row.places is None or len(tensors(ours)) != 2 or len(tensors(native)) != 2:
         return ours
     args, kwargs = inputs
@@ -244,7 +245,13 @@ def with_places(row, inputs, ours, native):
     at = at if at.dim() == line.dim() else at.unsqueeze(dim)
     found = line.gather(dim, at).reshape(values.shape)
     right = (found == values) | (found != found) & (values != values)
-    return (values, tensors(native)[1]) if right.all() else ours
+    if not right.all():
+        return ours
+    if row.ties:
+        theirs = tensors(native)[0]
+        often = [(line == (value.reshape(1) if value.dim() == 0 else value.reshape(at.shape))).sum(dim, keepdim=True).reshape(values.shape) for value in (values, theirs)]
+        values = torch.where(often[0] == often[1], theirs, values)
+    return values, tensors(native)[1]
 
 
 def _strides(tensor):
@@ -342,9 +349,14 @@ def called(operator):
     return any(row.overload in names and row.reason != "scalar" for row in nereid.ops.report())
 
 
+#: What ATen refuses on GPUs alone: a dtype, more dimensions than its kernels' arguments hold, orders in memory that it takes apart by `view` (channel_shuffle).
+_REFUSED_ON_GPUS = ((NotImplementedError, "not implemented for"), (RuntimeError, "CUDA Tensors cannot have more than 25 dimensions"), (RuntimeError, "view size is not compatible with input tensor's size"))
+
+
 def lacks(error, *values):
-    """Whether ATen has refused a dtype that it has on CPUs, where some tensor is on a GPU. Ours may serve it: `on_host` gives what is right."""
-    return isinstance(error, NotImplementedError) and "not implemented for" in str(error) and any(tensor.is_cuda for tensor in tensors(*values))
+    """Whether ATen has refused what it computes on CPUs, where some tensor is on a GPU. Ours may serve it: `on_host` gives what is right."""
+    refused = any(isinstance(error, kind) and text in str(error) for kind, text in _REFUSED_ON_GPUS)
+    return refused and any(tensor.is_cuda for tensor in tensors(*values))
 
 
 def on_host(value):

@@ -26,7 +26,9 @@ def full_precision(monkeypatch):
 def compare(row, cases, composed=False):
     """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]. composed: the
     functions call several operators, whose rounding errors may grow (`opinfo.scatter`). Returns how many had results, 0 if ATen lacks the dtype."""
-    prepared, row = [], row.on(next((tensor.device.type for *_, sample, _ in cases for tensor in opinfo.tensors(sample.input, sample.args, sample.kwargs)), "cpu"))
+    samples = [sample for *_, sample, _ in cases]
+    devices = [tensor.device.type for sample in samples for tensor in opinfo.tensors(sample.input, sample.args, sample.kwargs)] + [sample.kwargs["device"] for sample in samples if "device" in sample.kwargs]
+    prepared, row = [], row.on(torch.device(devices[0]).type if devices else "cpu")
     for what, function, sample, change in cases:
         args, kwargs = opinfo.copied(sample, change)
         if opinfo.misread(row.info.name, args, kwargs):
@@ -108,7 +110,7 @@ def test_out(row, dtype, target):
 
 
 def into(function, make, dtype, wrong=False):
-    """`function` with an `out=` made by `make`. What it has written counts as `dtype`, in which it was computed. wrong: ATen's result is that without `out=`, copied there."""
+    """`function` with an `out=` made by `make`. What it has written counts as `dtype`, in which it was computed. wrong: ATen's result is that without `out=`, copied to what ATen makes of `out=`."""
 
     def called(*args, **kwargs):
         out = make()
@@ -118,7 +120,7 @@ def into(function, make, dtype, wrong=False):
 
     called.plain = function
     if wrong:
-        called.reference = lambda *args, **kwargs: make().copy_(function(*args, **kwargs))
+        called.reference = lambda *args, **kwargs: function(*args, out=make(), **kwargs).copy_(function(*args, **kwargs))
     return called
 
 

@@ -115,6 +115,11 @@ def test_compile_hooks_of_a_gpu_that_is_not_here():
     described = told[0]["compile"]
     assert described["signature"] == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"} and described["num_warps"] == 2
     assert described["device"] == "cuda:0" and '"cuda:80"' in described["specialization_data"]
+    # The data makes the kernel that a launch takes, not one of `compile`, which is for other launchers.
+    twin = nereid.jit(fill.fn)
+    knobs.runtime.jit_cache_hook = knobs.runtime.jit_post_compile_hook = None
+    preloaded = twin.preload(described["specialization_data"])
+    assert twin.warmup(numpy.zeros(8, numpy.float32), 3, BLOCK=8, num_warps=2, target="cuda:80", grid=(1, )) is preloaded
 
 
 def test_compile_hooks_and_what_is_no_argument():

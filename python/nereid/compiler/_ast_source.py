@@ -35,18 +35,18 @@ def settled(target, options):
     return target, backend, given
 
 
-def compile_function(src, target, options):
-    """`compile` of an `ASTSource`."""
+def compile_function(src, target, options, launched=False):
+    """`compile` of an `ASTSource`. launched: for launches of the function itself, which find the kernel by the options that they have; else for launchers that take its cubin."""
     import contextlib
     import hashlib
 
     from ..runtime.cache import get_cache_key
     from .. import knobs
     target, backend, given = settled(target, options)
-    if target.backend == "cuda":
-        given.setdefault("clusters", False)  # the cubin is for launchers that start as many blocks as `num_ctas` says
-    if target.backend == "cuda" and knobs.nereid.tensor_copies == "always":
-        given.setdefault("pointer_copies", False)  # the cubin is for launchers that make no tensor maps
+    if target.backend == "cuda" and not launched:
+        given.setdefault("clusters", False)  # the launchers start as many blocks as `num_ctas` says
+        if knobs.nereid.tensor_copies == "always":
+            given.setdefault("pointer_copies", False)  # the launchers make no tensor maps
     rules = given.get("triton_version") or src.fn._release() or knobs.nereid.triton_version
     if rules:  # part of the key
         given["triton_version"] = rules
@@ -55,7 +55,7 @@ def compile_function(src, target, options):
     kernel.__dict__.update(src=src, hash=hashlib.sha256(key.encode()).hexdigest())
     kernel.__dict__.pop("metadata", None)  # it names the hash
     kernel._options  # kept for copies
-    if target.backend == "cuda":
+    if target.backend == "cuda" and not launched:
         with contextlib.suppress(RuntimeError, OSError):
             kernel._export()
     if "knobs" in _loaded:

@@ -91,7 +91,7 @@ def preloaded(function, specialization_data):
     import json
 
     from ..backends.compiler import target_of
-    from ..compiler import ASTSource, compile
+    from ..compiler._ast_source import ASTSource, compile_function
     data = json.loads(specialization_data)
     if data["name"] != function._fn_name:
         raise RuntimeError(f"Specialization data is for {data['name']} but trying to preload for {function._fn_name}")
@@ -100,7 +100,7 @@ def preloaded(function, specialization_data):
     signature = {name: _restored(kind) for name, kind in data["signature"].items()}
     options = {name: _restored(value) for name, value in data["options"].items()}
     target = options.pop("target", None)
-    return compile(ASTSource(function, signature, constants, attrs), target=target and target_of(target), options=options)
+    return compile_function(ASTSource(function, signature, constants, attrs), target and target_of(target), options, launched=True)
 
 
 # ---- what kernels may capture -----------------------------------------------------------------------
