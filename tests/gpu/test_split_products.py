@@ -59,6 +59,7 @@ def assembled(ptx, tmp_path):
 @pytest.fixture(autouse=True)
 def idle(monkeypatch):
     monkeypatch.setattr(nereid.knobs.nereid, "split_products", "idle")
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "never")
 
 
 @needs_ptxas
