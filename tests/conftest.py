@@ -16,7 +16,7 @@ import os
 import compile_only
 import launch_modes
 import pytest
-from targets import launches_on
+from targets import launches_on, package
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
 # Tests compile and tune: nothing is taken from the user's cache or kept there. Tests of the cache switch it on for a folder of their own.
@@ -51,6 +51,10 @@ def pytest_configure(config):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
     if config.getoption("--mode"):
         launch_modes.install()
+
+
+def pytest_report_header():
+    return f"nereid: {package()}"
 
 
 def pytest_collection_modifyitems(config, items):
