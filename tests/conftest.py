@@ -16,9 +16,12 @@ import os
 import compile_only
 import launch_modes
 import pytest
-from targets import launches_on
+from targets import launches_on, package
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
+# Child processes in other folders import the package that is tested, not one that is installed.
+if os.environ.get("PYTHONPATH"):
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in os.environ["PYTHONPATH"].split(os.pathsep))
 # Tests compile and tune: nothing is taken from the user's cache or kept there. Tests of the cache switch it on for a folder of their own.
 # With NEREID_TEST_CACHE=FOLDER all of them use that one: a second run tests what kernels from disk do.
 os.environ["NEREID_CACHE"] = "0"
@@ -51,6 +54,10 @@ def pytest_configure(config):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
     if config.getoption("--mode"):
         launch_modes.install()
+
+
+def pytest_report_header():
+    return f"nereid: {package()}"
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,7 +1,15 @@
 """Which target the launches of a test run on."""
 
 import contextlib
+import importlib.util
 import os
+import pathlib
+
+
+def package():
+    """The folder of the `nereid` that this process imports: of a build, or one that is installed."""
+    found = importlib.util.find_spec("nereid")
+    return str(pathlib.Path(found.origin).parent) if found else "not found"
 
 
 @contextlib.contextmanager

@@ -151,14 +151,15 @@ def main():
             subprocess.run(command, timeout=given.seconds * count, stdout=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             pass
+    from targets import package
     records = [record for seed, record in sorted(results(given.out, given.kind).items()) if given.seed <= seed < end]
-    print(f"{len(records)} programs, {started:%Y-%m-%d}")
+    print(f"{len(records)} programs, {started:%Y-%m-%d}, nereid: {package()}")
     print(summary(records))
     return any(record["result"] == "wrong" for record in records)
 
 
 if __name__ == "__main__":
     here = pathlib.Path(__file__).parent
-    sys.path[:0] = [str(here), str(here.parent / "language")]
+    sys.path[:0] = [str(here), str(here.parent / "language"), str(here.parent)]
     os.environ.setdefault("NEREID_CACHE", "0")
     sys.exit(main())

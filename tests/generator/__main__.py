@@ -9,6 +9,7 @@ import pickle
 import sys
 import time
 
+from ..targets import package
 from . import generate
 from .minimise import minimise
 from .run import Failure, TooLarge
@@ -81,7 +82,7 @@ def main(arguments=None):
                 "environment": {"NEREID_ALWAYS_COMPILE": "1", "NEREID_CPU_THREADS": "1", "NEREID_LINE_INFO": "0"}}
     print(f"generator: seeds from {first}, {options.target if targets else 'compile only'}"
           f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}{', also ' + options.compile_mode if modes else ''}, "
-          f"{options.jobs} processes", flush=True)
+          f"{options.jobs} processes, nereid: {package()}", flush=True)
     workers = [Worker(settings) for _ in range(options.jobs)]
     start, seed, done, failed = time.monotonic(), first, 0, 0
     counts, seen, unknown, unsimulated, too_large = collections.Counter(), {}, collections.Counter(), 0, 0

@@ -37,6 +37,7 @@ class Generator(Addresses, Control, Observing, Products, Tiles, Transposes, View
         self.data = np.random.default_rng(seed)
         self.watch = random.Random(seed + 78)    # choices of `Observing`, which shift no others
         self.observes = self.watch.random() < 0.4
+        self.ranks = random.Random(seed + 79)    # choices of `TensorBlocks`, which shift no others
         self.seed, self.focus, self.more = seed, focus, more
         self.statements_wanted = size if size is not None else self.random.choice((1, 2, 4, 7))
         grid = self.random.choice(grids)

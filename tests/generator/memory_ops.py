@@ -286,6 +286,15 @@ def atomic_dtypes(name):
     return ("int32", "uint32", "int64", "uint64") + more.get(name, ("float32", "float64"))
 
 
+def _exact_sum(before, value, dtype):
+    """Sums that are exact with any order: multiples of 1/8 below 2^(digits - 4)."""
+    total = np.asarray(before, np.float64) + np.asarray(value, np.float64)
+    after = round_float(total, dtype)
+    if np.any((np.asarray(after, np.float64) != total) | ~(np.abs(total) * 8 <= 2.0 ** (dtype.digits - 1)) | (total * 8 != np.floor(total * 8))):
+        raise Reject("an inexact sum")
+    return after
+
+
 def _accumulate(machine, buffer, dtype, name, where, use, flat):
     """Combines elements with memory one after the other; the old values."""
     memory = machine.values(buffer)
@@ -294,8 +303,13 @@ def _accumulate(machine, buffer, dtype, name, where, use, flat):
         raise Reject("out of bounds")
     if dtype.is_float and any(np.any(np.isnan(v)) or np.any((v == 0) & np.signbit(v)) for v in flat):
         raise Reject("NaN or -0.0 in an atomic")
+    lanes = np.nonzero(use)[0]
     with np.errstate(all="ignore"):
-        for lane in np.nonzero(use)[0]:
+        if name == "add" and dtype.is_float and len(np.unique(where[lanes])) == len(lanes):    # at once: blocks have thousands of elements
+            old[lanes] = memory[where[lanes]]
+            memory[where[lanes]] = _exact_sum(old[lanes], flat[0][lanes], dtype)
+            lanes = ()
+        for lane in lanes:
             before = memory[where[lane]]
             old[lane] = before
             if name == "load":
@@ -305,11 +319,7 @@ def _accumulate(machine, buffer, dtype, name, where, use, flat):
             else:
                 after = _ATOMIC[name](before, flat[0][lane])
             if name == "add" and dtype.is_float:
-                total = float(before) + float(flat[0][lane])
-                after = round_float(total, dtype)
-                # Exact with any order: multiples of 1/8 below 2^(digits - 4).
-                if float(after) != total or abs(total) * 8 > 2.0 ** (dtype.digits - 1) or total * 8 != int(total * 8):
-                    raise Reject("an inexact sum")
+                after = _exact_sum(before, flat[0][lane], dtype)
             memory[where[lane]] = after
     machine.write_values(buffer, memory)
     return old

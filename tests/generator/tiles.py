@@ -37,6 +37,50 @@ AIMS = {
 }
 
 
+class TensorBlocks:
+    """Blocks (rows, columns) of a matrix in memory, through a descriptor. Some have a tensor of three to five dimensions, whose blocks are reshaped: planes of rows, groups of eight rows, columns in chunks."""
+
+    def __init__(self, g, pointer, sizes, distance, block):
+        """sizes: (rows, columns) of the matrix; distance: of rows; block: its rows and columns."""
+        self.g, self.block = g, block
+        self.form, self.ones = g.ranks.choice(("", "", "", "planes", "planes", "groups", "chunks")), g.ranks.choice((0, 0, 0, 1, 2))
+        high, wide = block
+        self.cut = {"planes": high, "groups": 8, "chunks": wide}.get(self.form, 1)
+        if sizes[self.form == "chunks"] % self.cut:    # planes of equal size are cut from whole matrices alone
+            self.form = ""
+        if not self.form:
+            self.ones, self.within = 0, block
+            sizes, distances = sizes, [distance]
+        elif self.form == "chunks":
+            sizes, distances, self.within = (sizes[0], sizes[1] // wide, wide), [distance, wide], (high, 1, wide)
+        else:
+            sizes, distances = (sizes[0] // self.cut, self.cut, sizes[1]), [self.cut * distance, distance]
+            self.within = (1, high, wide) if self.form == "planes" else (high // 8, 8, wide)
+        whole = sizes[0] * distances[0]
+        sizes, distances = (1, ) * self.ones + tuple(sizes), [whole] * self.ones + distances
+        self.within = (1, ) * self.ones + tuple(self.within)
+        number = lambda value: value if g.ranks.random() < 0.5 else g.add_scalar(value)
+        self.descriptor = g.name_it(g.make("descriptor", pointer, *map(number, sizes), *map(number, distances), shape=self.within), g.fresh("d"))
+
+    def place(self, row, column):
+        """Where the block at a row and column begins in the tensor."""
+        part = lambda index: self.g.make("floordiv", index, self.cut) if isinstance(index, E) else index // self.cut
+        of_form = {"": (row, column), "chunks": (row, part(column), 0)}.get(self.form) or (part(row), 0, column)
+        return (0, ) * self.ones + of_form
+
+    def shaped(self, e, shape):
+        return e if self.within == self.block else self.g.make("reshape", e, shape=shape)
+
+    def load(self, row, column):
+        return self.shaped(self.g.make("described", self.descriptor, *self.place(row, column)), self.block)
+
+    def store(self, e, row, column):
+        return self.g.make("describe_store", self.descriptor, self.shaped(e, self.within), *self.place(row, column))
+
+    def add(self, e, row, column):
+        return self.g.make("describe_atomic", self.descriptor, self.shaped(e, self.within), *self.place(row, column), name="add")
+
+
 class Operand:
     """A matrix in memory, read by tiles of `block` at (row, along); along: where the loop over K stands, which counts in tiles for pointers that move on."""
 
@@ -45,7 +89,7 @@ class Operand:
         self.g, self.block, self.row, self.axis, self.form = g, block, row, axis, form
         pointer, distance = matrix
         if form == "descriptor":
-            self.descriptor = g.name_it(g.make("descriptor", pointer, *(g.size_of_view(s) for s in sizes), g.size_of_view(distance), shape=block), g.fresh("d"))
+            self.blocks = TensorBlocks(g, pointer, sizes, distance, block)
             return
         self.bounds = [g.size_of_view(s) for s in sizes]
         self.step = block[axis] if axis else g.make("mul", distance, block[axis]) if isinstance(distance, E) else distance * block[axis]
@@ -60,7 +104,7 @@ class Operand:
     def read(self, along):
         g = self.g
         if self.form == "descriptor":
-            return g.make("described", self.descriptor, *((self.row, along) if self.axis else (along, self.row)))
+            return self.blocks.load(*((self.row, along) if self.axis else (along, self.row)))
         inside = [g.make("lt", index if d != self.axis else g.make("add", along, index), self.bounds[d]) for d, index in enumerate(self.indices)]
         pointers = self.pointers if self.form == "moving" else g.make("addptr", self.pointers, along if self.axis else g.make("mul", along, self.rows()))
         return g.make("load", pointers, g.make("and", *inside), 0, masked=True, other=True)
@@ -190,6 +234,13 @@ class Tiles:
         block = self.loop_of(body)
         self.emit(For(name, start.node, self.add_scalar(tiles).node, count, "tl.range", block, {"warp_specialize": True} if self.chance(0.4) else {}))
 
+    def bias(self, n, dtype):
+        """(1, n) numbers; some through a descriptor of one dimension."""
+        if self.ranks.random() < 0.5:
+            return self.load((1, n), dtype, "unit")
+        view = self.make("descriptor", self.input_buffer(dtype, "unit", True, n), n, shape=(n, ))
+        return self.name_it(self.make("index", self.make("described", view, 0), items=[1, None]))
+
     def result_of_tiles(self, out, m, n, tiles, aim):
         """A function that writes a tile of results, (m, n) of dtype `out`, to its rows."""
         form = self.choose(("descriptor", "descriptor", "pointers", *[("sum"), "twice"] * (aim != "persistent")))
@@ -199,7 +250,7 @@ class Tiles:
         if form in ("sum", "twice"):
             self.fill(buffer)
         scaled = self.choose((None, "double", "bias", "positive"))
-        bias = self.load((1, n), out, "unit") if scaled == "bias" else None
+        bias = self.bias(n, out) if scaled == "bias" else None
 
         def store(e, row):
             if scaled == "double":
@@ -214,14 +265,13 @@ class Tiles:
                 places = self.make("add", self.make("index", self.make("mul", rows, n), items=[1, None]), self.make("index", self.make("arange", start=0, end=n), items=[None, 1]))
                 mask = self.make("index", self.make("lt", rows, sizes[0]), items=[1, None])
                 return self.emit(Store(self.make("addptr", buffer, places).node, e.node, mask.node))
-            view = self.make("descriptor", buffer, *sizes, n, shape=(m, n))
+            view = TensorBlocks(self, buffer, sizes, n, (m, n))
             if form == "sum":
-                return self.emit(Effect(self.make("describe_atomic", view, e, row, 0, name="add").node))
-            view = self.name_it(view, self.fresh("d"))
+                return self.emit(Effect(view.add(e, row, 0).node))
             if form == "twice":
-                old = self.name_it(self.make("described", view, row, 0))
+                old = self.name_it(view.load(row, 0))
                 e = self.name_it(self.make("cast", self.tame(self.make("add", e, old), 8), dtype=dtype.name))
-            return self.emit(Effect(self.make("describe_store", view, e, row, 0).node))
+            return self.emit(Effect(view.store(e, row, 0).node))
 
         return store
 

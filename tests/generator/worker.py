@@ -24,14 +24,14 @@ def _child(pipe, settings, trace):
         question = pipe.recv()
         if question is None:
             return
-        counts, skipped = Counter(), []
+        counts, skipped, want = Counter(), [], None
         try:
             if isinstance(question, int):
                 program = program_of_seed(question, overflows=overflows_in(question, settings.get("modes", ())), kind=settings.get("kind", "any"))
-                run(program, counts)
+                want = run(program, counts)
             else:
                 program = question
-            failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True),
+            failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True), want=want,
                             assemble=settings.get("assemble", 0), skipped=skipped, modes=settings.get("modes", ()), ways=counts)
         except Reject as reject:
             failure = Failure("evaluator", "numpy", str(reject))

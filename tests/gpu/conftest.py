@@ -1,14 +1,22 @@
-"""Programs whose launches run on a simulated GPU."""
+"""Programs whose launches run on a simulated GPU; settings end with each test."""
 
 import os
 import pathlib
 import subprocess
 import sys
 
+import nereid
 import pytest
 import simulator
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    """After a test the environment decides again: undoing `monkeypatch.setattr` assigns the value of before, and an assigned value comes before the environment."""
+    with nereid.knobs.nereid.scope():
+        yield
 
 
 @pytest.fixture

@@ -92,7 +92,8 @@ def product(kernel, BM=128, BN=128, BK=64, asked=True, num_warps=8, num_stages=3
     (through_pointers, {}, False),
     (scaled, {}, False),
 ])
-def test_default(kernel, options, expected):
+def test_default(kernel, options, expected, monkeypatch):
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_products", "asked")
     assert product(kernel, **options).metadata.persistent == expected
 
 

@@ -30,6 +30,7 @@ needs_ptxas = pytest.mark.skipif(not PTXAS, reason="assembles with ptxas, which 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "always")
+    monkeypatch.setattr(nereid.knobs.nereid, "persistent_products", "asked")
 
 
 @nereid.jit

@@ -137,7 +137,7 @@ def launch(request, tmp_path):
 def launched(form, tmp_path):
     kernel, options, knobs = FORMS[form]
     with nereid.knobs.nereid.scope():
-        for name, value in knobs.items():
+        for name, value in {"tensor_copies": "never", "persistent_products": "asked", **knobs}.items():
             setattr(nereid.knobs.nereid, name, value)
         launch = Launch(kernel, tmp_path, **options)
     assert launch.compiled.metadata.tensor_maps and launch.compiled.metadata.persistent == form.startswith("persistent")

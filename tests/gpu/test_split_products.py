@@ -59,6 +59,7 @@ def assembled(ptx, tmp_path):
 @pytest.fixture(autouse=True)
 def idle(monkeypatch):
     monkeypatch.setattr(nereid.knobs.nereid, "split_products", "idle")
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "never")
 
 
 @needs_ptxas
@@ -88,7 +89,10 @@ def test_code(block, dtype, most, options, tmp_path, capfd, monkeypatch):
     assert kernel.metadata.shared <= max(other.metadata.shared, 32768)
 
 
-def test_what_is_not_divided():
+def test_what_is_not_divided(monkeypatch):
     for options in ({"target": "cuda:80"}, {"BIAS": True}, {"LOCK": True}, {"block": (128, 256, 64), "num_warps": 8}):
         kernel = compiled(**options)
         assert kernel.metadata.most_splits == 1 and "sum_blocks" not in kernel.asm["gpu"]
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "always")    # the loop has two versions
+    kernel = compiled()
+    assert kernel.metadata.most_splits == 1 and kernel.metadata.tensor_maps == 2 and "sum_blocks" not in kernel.asm["gpu"]

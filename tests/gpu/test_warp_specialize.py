@@ -142,7 +142,8 @@ def in_place(a, b, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
         a.store([0, 0], acc.to(a.dtype))
 
 
-def test_why_not(capfd):
+def test_why_not(capfd, monkeypatch):
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "never")
     half, empty = torch.float16, torch.empty(1 << 16, dtype=torch.float16)
     compiled(through_pointers, empty, describe(half, (64, 128)), torch.empty(1 << 16), 512, BM=64, BN=128, BK=64)
     assert "a load through pointers feeds a product as well" in capfd.readouterr().err
@@ -252,6 +253,7 @@ def attention_through_pointers(q, k, v, o, LENGTH, stride, scale, BM: tl.constex
 def test_attention_through_pointers_is_divided_where_they_are_copied(monkeypatch, tmp_path):
     tensors = [torch.empty(4096, 128, dtype=torch.float16)] * 4
     compile_it = lambda: compiled(attention_through_pointers, *tensors, 4096, 128, 0.1, BM=128, BN=128, HEAD=128, num_warps=8, num_stages=3)
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "never")
     assert "ngpu.warp_specialize" not in compile_it().asm["gpu"]
     monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "always")
     ptx = compile_it().asm["ptx"]

@@ -21,6 +21,13 @@ def test_import_takes_neither_torch_nor_numpy_along():
     assert text.strip() == "[]"
 
 
+def test_children_import_what_is_tested(tmp_path):
+    """Also in other folders: a PYTHONPATH that is relative would lead nowhere there, and to an installed package."""
+    import nereid
+    done = subprocess.run([sys.executable, "-c", "import nereid; print(nereid.__file__)"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == nereid.__file__, done.stderr
+
+
 def test_names_are_found_lazily():
     text = python("import sys, nereid\nprint('nereid.language' in sys.modules)\nprint(sorted(nereid.__all__) == sorted(set(nereid.__all__)))\n"
                   "print([name for name in nereid.__all__ if getattr(nereid, name, None) is None])")

@@ -130,15 +130,13 @@ std::optional<uint64_t> atomicResult(AtomicRMWInst::BinOp operation, Type *type,
   }
 }
 
-std::optional<std::vector<uint64_t>> wideNumber(unsigned opcode, std::vector<uint64_t> a,
-                                                std::vector<uint64_t> b) {
-  auto number = [](std::vector<uint64_t> &words) {
+std::optional<Words> wideNumber(unsigned opcode, Words a, Words b) {
+  auto number = [](Words &words) {
     words.resize(2, 0);
     return APInt(128, ArrayRef<uint64_t>(words));
   };
   auto words = [](const APInt &value) {
-    return std::vector<uint64_t>{value.extractBitsAsZExtValue(64, 0),
-                                 value.extractBitsAsZExtValue(64, 64)};
+    return Words{value.extractBitsAsZExtValue(64, 0), value.extractBitsAsZExtValue(64, 64)};
   };
   switch (opcode) {
   case Instruction::ZExt:

@@ -2,13 +2,14 @@
 // atomic operations, integers of 128 bits. By the host's arithmetic, which is at least as exact as
 // the device's.
 #pragma once
+#include "ScalarMath.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Instructions.h"
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace nereid::test {
 
@@ -30,7 +31,6 @@ std::optional<uint64_t> atomicResult(llvm::AtomicRMWInst::BinOp operation, llvm:
 
 /// Extensions to 128 bits (of a word `a`), multiplication and right shifts there, truncation: two
 /// words, the lower first. Nothing for other operations.
-std::optional<std::vector<uint64_t>> wideNumber(unsigned opcode, std::vector<uint64_t> a,
-                                                std::vector<uint64_t> b);
+std::optional<Words> wideNumber(unsigned opcode, Words a, Words b);
 
 } // namespace nereid::test

@@ -4,8 +4,6 @@ using namespace llvm;
 
 namespace nereid::test {
 
-using Words = std::vector<uint64_t>;
-
 unsigned count(Type *type) {
   if (auto *vector = dyn_cast<FixedVectorType>(type))
     return vector->getNumElements();

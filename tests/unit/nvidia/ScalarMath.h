@@ -1,12 +1,12 @@
 // What LLVM's instructions of arithmetic give: scalars of at most 64 bits, by their bits.
 #pragma once
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace nereid::test {
 
@@ -26,13 +26,15 @@ inline unsigned bitsIn(llvm::Type *scalar) {
   return scalar->isPointerTy() ? 64 : unsigned(scalar->getPrimitiveSizeInBits());
 }
 
-/// Words of a value: its elements.
+/// A value, by its elements: of at most 64 bits, zero-extended. Most values have one.
+using Words = llvm::SmallVector<uint64_t, 2>;
+/// How many words a value has.
 unsigned count(llvm::Type *type);
 /// An operation of two numbers; nothing for one that is not known.
 std::optional<uint64_t> binary(unsigned opcode, llvm::Type *type, uint64_t a, uint64_t b);
 bool compare(llvm::CmpInst::Predicate predicate, llvm::Type *type, uint64_t a, uint64_t b);
 /// Between types of scalars; nothing for a conversion that is not known.
 std::optional<uint64_t> convert(const llvm::CastInst &cast, uint64_t value);
-std::vector<uint64_t> bitcast(const std::vector<uint64_t> &words, llvm::Type *from, llvm::Type *to);
+Words bitcast(const Words &words, llvm::Type *from, llvm::Type *to);
 
 } // namespace nereid::test

@@ -282,6 +282,9 @@ void WarpSimulator::Interpreter::enter(Thread &thread, const BasicBlock *block) 
 bool WarpSimulator::Interpreter::step(Thread &thread) {
   const Instruction &op = *thread.next++;
   auto operand = [&](unsigned i) { return get(thread, op.getOperand(i)); };
+  auto part = [&](const Value *whole, uint64_t i) { // without a copy of the other parts
+    return isa<Constant>(whole) ? get(thread, whole)[i] : thread.values[whole][i];
+  };
   Words result;
   if (auto *call = dyn_cast<CallInst>(&op)) {
     return visitCall(thread, *call);
@@ -372,14 +375,14 @@ bool WarpSimulator::Interpreter::step(Thread &thread) {
     result = operand(0);
     result[operand(2)[0]] = operand(1)[0];
   } else if (isa<ExtractElementInst>(op)) {
-    result = {operand(0)[operand(1)[0]]};
+    result = {part(op.getOperand(0), operand(1)[0])};
   } else if (auto *shuffle = dyn_cast<ShuffleVectorInst>(&op)) {
     Words all = operand(0), more = operand(1);
     all.insert(all.end(), more.begin(), more.end());
     for (int index : shuffle->getShuffleMask())
       result.push_back(index < 0 ? 0 : all[index]);
   } else if (auto *extract = dyn_cast<ExtractValueInst>(&op)) {
-    result = {operand(0)[extract->getIndices()[0]]};
+    result = {part(op.getOperand(0), extract->getIndices()[0])};
   } else if (auto *insert = dyn_cast<InsertValueInst>(&op)) {
     result = operand(0);
     result[insert->getIndices()[0]] = operand(1)[0];

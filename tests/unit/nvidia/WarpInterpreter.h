@@ -23,11 +23,30 @@ constexpr uint64_t kSharedBase = 1 << 24;
 /// further.
 constexpr uint64_t kClusterBase = 1 << 25, kClusterStride = 1 << 20;
 
+/// What the values of a function are to one thread. The threads of a cluster share the numbers of
+/// values, so that a look-up stays in the cache; a table of values by thread did not.
+class Registers {
+public:
+  using Numbers = llvm::DenseMap<const llvm::Value *, unsigned>;
+  void share(Numbers &all) { numbers = &all; }
+  /// Valid until the next one; empty for a value that the thread has not computed.
+  WarpSimulator::Words &operator[](const llvm::Value *value) {
+    unsigned number = numbers->try_emplace(value, numbers->size()).first->second;
+    if (number >= words.size())
+      words.resize(std::max<size_t>(number + 1, numbers->size()));
+    return words[number];
+  }
+
+private:
+  Numbers *numbers = nullptr;
+  std::vector<WarpSimulator::Words> words;
+};
+
 struct WarpSimulator::Thread {
   unsigned id = 0;
   const llvm::BasicBlock *block = nullptr, *previous = nullptr;
   llvm::BasicBlock::const_iterator next;
-  llvm::DenseMap<const llvm::Value *, Words> values;
+  Registers values;
   const llvm::CallInst *waiting = nullptr; ///< at an operation of several threads
   bool done = false;
   /// Of the first of four warps: bytes of shared memory that products read, by group not waited

@@ -571,6 +571,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";
+  Registers::Numbers numbers;
   std::vector<std::unique_ptr<Interpreter>> blocks;
   for (unsigned rank = 0; rank < memories.size(); ++rank) {
     memories[rank].reached = 0;
@@ -585,6 +586,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
     for (unsigned id = 0; id < threadCount; ++id) {
       Thread &thread = block.threads[id];
       thread.id = id;
+      thread.values.share(numbers);
       for (const Argument &argument : function->args())
         thread.values[&argument] = {
             argument.getArgNo() < arguments.size() ? arguments[argument.getArgNo()] : 0};

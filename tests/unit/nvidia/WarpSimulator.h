@@ -18,6 +18,7 @@
 // It knows the instructions that Nereid emits. Anything else is an error that names it.
 #pragma once
 #include "MemoryOrder.h"
+#include "ScalarMath.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/IR/Module.h"
@@ -33,8 +34,7 @@ namespace nereid::test {
 
 class WarpSimulator {
 public:
-  /// Scalars of at most 64 bits, zero-extended; several for vectors and structures.
-  using Words = std::vector<uint64_t>;
+  using Words = test::Words;
   /// A call of a function without a body.
   using External =
       std::function<uint64_t(unsigned thread, llvm::StringRef name, const Words &arguments)>;
