@@ -68,7 +68,7 @@ constexpr double largestConstant = 1e12; ///< in a condition that is tested
 constexpr int64_t fullRowBytes = 128, leastWorkOfShortRow = 2560, mostShortRows = 16;
 /// Multiply-adds of a launch from which on the engine is faster: its maps, mbarriers and the first
 /// wait cost more than they save in launches of a few microseconds.
-constexpr int64_t leastWorkOfLaunch = int64_t(1) << 32;
+constexpr int64_t leastWorkOfLaunch = int64_t(1) << 30;
 /// Rows and columns of the result from which on it is. With fewer a product waits for memory, and
 /// copies by threads, some of which are masked off, were up to 1.3 times as fast.
 constexpr int64_t leastRows = 256;

@@ -191,7 +191,7 @@ def test_short_launches_do_not_ask_the_engine(tmp_path):
         nereid.knobs.nereid.tensor_copies = "auto"
         launch = Launch(pointers, tmp_path, depth=64)
     assert launch.compiled.metadata.tensor_maps and launch.run() is None
-    bounds = {"work": 64 * (2**32 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
+    bounds = {"work": 64 * (2**30 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
 
     def lowered(*names):
         code = launch.code
