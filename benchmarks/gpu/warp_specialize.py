@@ -49,7 +49,7 @@ def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 '''
 
 # Kernel, block, warps, stages.
-CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3),
+CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3), ("one_tile", (64, 128, 64), 4, 8),
                   ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3), ("persistent", (128, 128, 64), 8, 4)]
 # Divided, by how stores overlap with the next tile (NEREID_OVERLAP_STORES), divided in a loop over programs that the compiler makes (NEREID_PERSISTENT_PRODUCTS), and not divided.
 MODES = {"always": "never", "groups": "groups", "programs": "groups", "never": ""}

@@ -21,6 +21,7 @@ struct Machine {
   unsigned maxBlocks = 16;  ///< blocks that can run a program together; 1: there are no clusters
   /// The most that the compiler chooses by itself for reductions that send their partial results.
   unsigned mostSending = 16;
+  unsigned multiprocessors = 132;   ///< of a large GPU of the generation
   unsigned registers = 65536;       ///< of a multiprocessor, 32 bits each, which its threads share
   unsigned threadRegisters = 255;   ///< of a thread at most
   unsigned maxSharedBytes = 232448; ///< dynamic shared memory of a block at most

@@ -50,7 +50,8 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
   // Last: what blocks of pointers advance by is a scalar now, and starts and bounds are one value
   // each.
   if (options.tensorCopies && options.copiesFromPointers)
-    manager.addPass(createPointersToDescriptors(options.explanation, options.onlyFasterCopies));
+    manager.addPass(createPointersToDescriptors(options.explanation,
+                                                options.onlyFasterCopies ? options.warps : 0));
 }
 
 void registerPasses() {

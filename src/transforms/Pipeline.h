@@ -20,6 +20,7 @@ struct TilePipelineOptions {
   bool copiesFromPointers = false;
   /// But only in loops for which measurements say that this is faster.
   bool onlyFasterCopies = false;
+  unsigned warps = 4;                     ///< of a program, for such decisions
   explain::Report *explanation = nullptr; ///< null when nobody asked
   /// Which functions marked `noinline` stay functions: what a function that stays can use of its
   /// caller are its arguments (UnmarkNoinline.cpp).

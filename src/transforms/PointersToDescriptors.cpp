@@ -63,11 +63,12 @@ constexpr int64_t anyLength = INT32_MAX; ///< of a dimension that nothing bounds
 constexpr size_t maxRank = 5;            ///< of tensors that the engine knows
 constexpr double largestConstant = 1e12; ///< in a condition that is tested
 /// What the engine takes for a row does not shrink with rows of less than 128 bytes. With fewer
-/// multiply-adds than these for each such row, a loop of products waits for it.
-constexpr int64_t fullRowBytes = 128, leastWorkOfShortRow = 2560;
+/// multiply-adds than these for each such row, or more rows than these for each warp, a loop of
+/// products waits for it.
+constexpr int64_t fullRowBytes = 128, leastWorkOfShortRow = 2560, mostShortRows = 16;
 /// Multiply-adds of a launch from which on the engine is faster: its maps, mbarriers and the first
 /// wait cost more than they save in launches of a few microseconds.
-constexpr int64_t leastWorkOfLaunch = int64_t(1) << 32;
+constexpr int64_t leastWorkOfLaunch = int64_t(1) << 30;
 /// Rows and columns of the result from which on it is. With fewer a product waits for memory, and
 /// copies by threads, some of which are masked off, were up to 1.3 times as fast.
 constexpr int64_t leastRows = 256;
@@ -126,8 +127,9 @@ public:
         loc(loop.getLoc()) {}
 
   /// Why the loop stays as it is, and the load that is to blame; null when it need not.
-  /// `onlyFaster`: also where the engine is not known to be faster than copies by threads.
-  const char *plan(LoadOp &culprit, bool onlyFaster);
+  /// `warps`: those of a program; also loops stay for which the engine is not known to be faster.
+  /// 0: it need not be.
+  const char *plan(LoadOp &culprit, unsigned warps);
   void rewrite();
   MutableArrayRef<Copy> all() { return copies; }
 
@@ -137,7 +139,7 @@ private:
   const char *lengthsOf(Copy &copy, const PointerForm &form, ArrayRef<MaskLimit> limits);
   const char *checkCoordinates(Copy &copy);
   const char *checkConditions();
-  const char *checkSpeed(LoadOp &culprit);
+  const char *checkSpeed(LoadOp &culprit, unsigned warps);
   int64_t workOfTurn();
   Value isLongLaunch();
   bool isOfLaunch(const Polynomial &number) const;
@@ -422,7 +424,6 @@ const char *Versions::checkConditions() {
   return nullptr;
 }
 
-/// What measurements say (docs/descriptors.md).
 /// Multiply-adds of a turn of the loop.
 int64_t Versions::workOfTurn() {
   int64_t work = 0;
@@ -431,7 +432,8 @@ int64_t Versions::workOfTurn() {
   return work;
 }
 
-const char *Versions::checkSpeed(LoadOp &culprit) {
+/// What measurements say (docs/descriptors.md).
+const char *Versions::checkSpeed(LoadOp &culprit, unsigned warps) {
   int64_t shortRows = 0;
   if (!llvm::hasSingleElement(loop.getBody()->getOps<DotOp>()))
     return "only loops with one product are known to be faster with the copy engine "
@@ -446,13 +448,14 @@ const char *Versions::checkSpeed(LoadOp &culprit) {
     if (row * bytes < fullRowBytes)
       shortRows += type.getNumElements() / row;
   }
-  if (shortRows * leastWorkOfShortRow > workOfTurn())
+  if (shortRows * leastWorkOfShortRow > workOfTurn() || shortRows > mostShortRows * warps)
     return "the copy engine is slow with rows of less than 128 bytes, and the loop has few "
-           "products for each of them (`NEREID_TENSOR_COPIES=always` uses it all the same)";
+           "products or warps for each of them (`NEREID_TENSOR_COPIES=always` uses it all the "
+           "same)";
   return nullptr;
 }
 
-const char *Versions::plan(LoadOp &culprit, bool onlyFaster) {
+const char *Versions::plan(LoadOp &culprit, unsigned warps) {
   SmallVector<LoadOp> loads;
   for (auto load : loop.getBody()->getOps<LoadOp>())
     if (isa<RankedTensorType>(load.getType()) && feedsProduct(load, loop.getBody()))
@@ -474,8 +477,8 @@ const char *Versions::plan(LoadOp &culprit, bool onlyFaster) {
   if (const char *why = checkConditions())
     return why;
   // A loop within another one belongs to programs that run long.
-  testsLength = onlyFaster && !loop->getParentOfType<LoopLikeOpInterface>();
-  return onlyFaster ? checkSpeed(culprit) : nullptr;
+  testsLength = warps && !loop->getParentOfType<LoopLikeOpInterface>();
+  return warps ? checkSpeed(culprit, warps) : nullptr;
 }
 
 //===--- rewriting ---------------------------------------------------------------------------===//
@@ -667,8 +670,8 @@ void Versions::rewrite() {
 struct PointersToDescriptorsPass
     : public impl::PointersToDescriptorsBase<PointersToDescriptorsPass> {
   PointersToDescriptorsPass() = default;
-  PointersToDescriptorsPass(explain::Report *report, bool onlyFaster)
-      : report(report), onlyFaster(onlyFaster) {}
+  PointersToDescriptorsPass(explain::Report *report, unsigned warps)
+      : report(report), warps(warps) {}
 
   void note(LoadOp load, const char *why) {
     if (report)
@@ -695,7 +698,7 @@ struct PointersToDescriptorsPass
     for (scf::ForOp loop : loops) {
       Versions versions(loop, analysis, dominance);
       LoadOp culprit;
-      const char *why = versions.plan(culprit, onlyFaster);
+      const char *why = versions.plan(culprit, warps);
       if (why)
         note(culprit, why);
       else if (culprit)
@@ -719,13 +722,13 @@ struct PointersToDescriptorsPass
   }
 
   explain::Report *report = nullptr;
-  bool onlyFaster = false;
+  unsigned warps = 0; ///< 0: all loops that can have a version
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createPointersToDescriptors(explain::Report *report, bool onlyFaster) {
-  return std::make_unique<PointersToDescriptorsPass>(report, onlyFaster);
+std::unique_ptr<Pass> createPointersToDescriptors(explain::Report *report, unsigned warps) {
+  return std::make_unique<PointersToDescriptorsPass>(report, warps);
 }
 
 } // namespace nereid::transforms

@@ -11,7 +11,7 @@ struct Report;
 namespace nereid::transforms {
 
 /// `report` is told which loads were changed, and why others were not; it may be null.
-/// `onlyFaster`: only loops for which the copy engine is known to be faster.
-std::unique_ptr<mlir::Pass> createPointersToDescriptors(explain::Report *report, bool onlyFaster);
+/// `warps`: those of a program; only loops for which the copy engine is known to be faster. 0: all.
+std::unique_ptr<mlir::Pass> createPointersToDescriptors(explain::Report *report, unsigned warps);
 
 } // namespace nereid::transforms

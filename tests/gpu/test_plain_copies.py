@@ -117,8 +117,9 @@ def test_setting(monkeypatch):
         assert not copies()
     monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "auto")
     assert copies() and not any(copies(**each) for each in slow)
-    # A's rows of 64 bytes are few against the products; with B transposed there are twice as many.
-    assert copies(block=(128, 128, 32)) and not copies(block=(128, 128, 32), order="nt")
+    # A's rows of 64 bytes are few against the products, and 16 for each warp; with B transposed there are twice as many.
+    wide = {"block": (128, 128, 32), "num_warps": 8}
+    assert copies(**wide) and not copies(**wide, order="nt") and not copies(**wide | {"num_warps": 4})
     assert reasons(matmul(block=(64, 64, 32)))[0].startswith("the copy engine is slow with rows of less than 128 bytes")
 
 

@@ -191,7 +191,7 @@ def test_short_launches_do_not_ask_the_engine(tmp_path):
         nereid.knobs.nereid.tensor_copies = "auto"
         launch = Launch(pointers, tmp_path, depth=64)
     assert launch.compiled.metadata.tensor_maps and launch.run() is None
-    bounds = {"work": 64 * (2**32 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
+    bounds = {"work": 64 * (2**30 // 64**3), "rows": 256}    # of turns times the step, of rows and columns
 
     def lowered(*names):
         code = launch.code
@@ -205,3 +205,19 @@ def test_short_launches_do_not_ask_the_engine(tmp_path):
     assert all(unfenced(lowered(*names)) is None for names in ((), ("work", ), ("rows", )))
     always = lowered("work", "rows")
     assert launch.run(always) is None and "a proxy fence is missing" in unfenced(always)
+
+
+@pytest.mark.parametrize("few", (True, False))
+def test_slots_that_an_iteration_refills(few, tmp_path):
+    """Products by mma.sync with many stages: in launches of few programs an iteration copies to the slot that it has read. Each barrier that runs is needed: one or two of the loop, two of the results."""
+    launch = Launch(pointers, tmp_path, stages=5, warps=2)
+    code = launch.code if few else re.sub(r"(= arith\.constant) 264 : i64", r"\1 1 : i64", launch.code)
+    assert (code == launch.code) == few and launch.compiled.metadata.shared == 4 * 2 * 32 * (64 + 64)
+    assert launch.run(code) is None
+    launch.code = code
+    found = [launch.run(each) for each in launch.without(r"ngpu\.barrier")]
+    runs = [True, True, False, True, True] if few else [False, False, True, True, True]
+    assert len(found) == len(runs)
+    assert all("race at byte" in wrong if run else wrong is None for run, wrong in zip(runs, found))
+    waits = [launch.run(each) for each in launch.without(r"ngpu\.async_wait [23]")]
+    assert [bool(wrong) for wrong in waits] == [few, not few]

@@ -30,6 +30,13 @@
 // filled once in every turn of the ring, so the parity to wait for flips with each turn; nothing is
 // copied for an iteration that does not exist.
 //
+// A loop with one product by mma.sync has its tiles in registers before the product. So an
+// iteration can refill the slot that it has read itself, behind a second barrier, with copies that
+// stand behind the product in the code: as many slots then reach one iteration further (slots = D).
+// That is faster in launches of few programs, where a multiprocessor has nothing else to do while
+// tiles arrive, and slower in others. Loops that ask for many slots are there twice; the number of
+// programs decides (`fewPrograms`).
+//
 // Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
 // to their accumulator, an iteration issues its product, then waits for the previous one (one stays
 // in flight), and after a second barrier overwrites the slot that the previous product has read:
@@ -237,8 +244,12 @@ public:
       : loop(loop), options(options), analysis(analysis), slice(loop), builder(loop),
         loc(loop.getLoc()) {}
 
-  /// Decides what moves ahead; false when nothing does.
-  bool plan(unsigned sharedLeft);
+  /// Decides what moves ahead; false when nothing does. `refills`: an iteration refills the slots
+  /// that it has read, if `canRefill`.
+  bool plan(unsigned sharedLeft, bool refills = false);
+  /// Of a loop that `plan` has seen: may an iteration refill the slots that it has read, and is it
+  /// known to gain in some launches?
+  bool canRefill() const { return refillable; }
   /// The new loop.
   scf::ForOp rewrite();
   /// Of the new loop: the ops that copy ahead, which may move within the body.
@@ -304,6 +315,7 @@ private:
   unsigned stagesAsked = 0;
   StaysPut whyNot = StaysPut::No;
   bool anyAsync = false, anyRegisters = false;
+  bool refillable = false, refills = false;
   llvm::SmallVector<Operation *> copying;
   ngpu::WgmmaOp behind;
 };
@@ -402,7 +414,11 @@ bool onlyMma(scf::ForOp loop) {
 /// From more slots on, loops of mma.sync take one less.
 constexpr unsigned kManySlots = 4;
 
-bool LoopPipeliner::plan(unsigned sharedLeft) {
+/// Up to so many programs a multiprocessor, iterations that refill the slots that they have read
+/// are faster (docs/notes/performance.md).
+constexpr int64_t fewPrograms = 2;
+
+bool LoopPipeliner::plan(unsigned sharedLeft, bool refill) {
   auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
   unsigned stages = stagesAsked = attr ? attr.getInt() : options.numStages;
   auto no = [&](StaysPut reason) {
@@ -441,12 +457,16 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   if (!anyAsync && blocks.empty())
     stages = stagesAsked = 2;
   // The longest distance gains less than the room of a slot, in which another block may fit.
-  if (stages > kManySlots && onlyMma(loop))
+  if (stages > kManySlots && onlyMma(loop)) {
     stages = stagesAsked = stages - 1;
+    refillable = anyAsync && !anyRegisters && blocks.empty() &&
+                 llvm::hasSingleElement(loop.getBody()->getOps<ngpu::MmaOp>());
+  }
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
   slots = stages;
-  distance = stages - 1;
+  refills = refill && refillable;
+  distance = refills ? slots : slots - 1;
   // The slot of the iteration before is still read when the copies are issued.
   if (slots > 2 && !fillsOwnBuffers() && (behind = productBehindOthers(loop)))
     distance = slots - 2;
@@ -736,7 +756,38 @@ scf::ForOp LoopPipeliner::rewrite() {
   loop->replaceAllUsesWith(fresh->getResults().take_front(loop.getNumResults()));
   releaseRings();
   loop.erase();
+  // Behind the product: the assembler puts its arithmetic around the barrier and the copies, and
+  // the reads do not wait for copies, which go through the same queue.
+  for (Operation *op : refills ? copying : llvm::SmallVector<Operation *>())
+    op->moveBefore(fresh.getBody()->getTerminator());
   return fresh;
+}
+
+/// The loop twice: the version for launches of few programs, and the loop itself in the other
+/// branch.
+scf::ForOp versionForFewPrograms(scf::ForOp loop, unsigned multiprocessors) {
+  OpBuilder b(loop);
+  Location loc = loop.getLoc();
+  auto number = [&](int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)).getResult();
+  };
+  Value programs;
+  for (int axis = 0; axis < 3; ++axis) {
+    Value count = tile::NumProgramsOp::create(b, loc, b.getI32Type(), axis);
+    count = arith::ExtUIOp::create(b, loc, b.getI64Type(), count);
+    programs = axis ? arith::MulIOp::create(b, loc, programs, count).getResult() : count;
+  }
+  Value few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, programs,
+                                    number(fewPrograms * multiprocessors));
+  auto versions = scf::IfOp::create(b, loc, loop.getResultTypes(), few, /*withElseRegion=*/true);
+  loop->replaceAllUsesWith(versions->getResults());
+  OpBuilder inThen = OpBuilder::atBlockEnd(versions.thenBlock());
+  auto copied = cast<scf::ForOp>(inThen.clone(*loop));
+  scf::YieldOp::create(inThen, loc, copied.getResults());
+  loop->moveBefore(versions.elseBlock(), versions.elseBlock()->end());
+  OpBuilder inElse = OpBuilder::atBlockEnd(versions.elseBlock());
+  scf::YieldOp::create(inElse, loc, loop.getResults());
+  return copied;
 }
 
 /// Waits at the end of an iteration for products in flight whose earlier result is read after they
@@ -844,13 +895,26 @@ unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
   });
   unsigned left =
       options.machine.maxSharedBytes - std::min<uint64_t>(used, options.machine.maxSharedBytes);
-  transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
+  llvm::SmallVector<scf::ForOp> refilling;
+  auto analysis = std::make_unique<transforms::IntegerAnalysis>(addressAnalysis(kernel));
+  for (scf::ForOp loop : loops) {
+    LoopPipeliner pipeliner(loop, options, *analysis);
+    if (onlyMma(loop) && pipeliner.plan(left) && pipeliner.canRefill())
+      refilling.push_back(versionForFewPrograms(loop, options.machine.multiprocessors));
+  }
+  if (!refilling.empty())
+    analysis = std::make_unique<transforms::IntegerAnalysis>(addressAnalysis(kernel));
+  for (scf::ForOp loop : refilling) {
+    LoopPipeliner pipeliner(loop, options, *analysis);
+    if (pipeliner.plan(left, /*refill=*/true))
+      pipeliner.rewrite();
+  }
   for (scf::ForOp loop : loops) {
     if (isBetterAsBranch(loop)) {
       makeBranch(loop);
       continue;
     }
-    LoopPipeliner pipeliner(loop, options, analysis);
+    LoopPipeliner pipeliner(loop, options, *analysis);
     bool goesAhead = pipeliner.plan(left);
     deepest = std::max(deepest, pipeliner.decision().stages);
     bool isOther = loop->hasAttr(tile::withoutCopiesName); // the report is on the first version

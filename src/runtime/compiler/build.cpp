@@ -363,6 +363,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   // `auto` is what was measured: on Hopper.
   const std::string &copies = Settings::current().tensorCopies;
   tileOptions.onlyFasterCopies = copies == "auto" && request.target.arch < 100;
+  tileOptions.warps = unsigned(options.numWarps);
   tileOptions.copiesFromPointers = (copies == "always" || tileOptions.onlyFasterCopies) &&
                                    options.pointerCopies && !options.checked;
   tileOptions.explanation = request.explanation;

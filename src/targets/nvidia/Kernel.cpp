@@ -83,13 +83,24 @@ void NvidiaKernel::restore(ByteReader &in) {
   isGradient = in.flag();
 }
 
-/// The second or third block that too many registers, at most a third, keep from a multiprocessor;
-/// 0 for none. Told of the block, the assembler often does with so many fewer, without spills.
-/// Code of products has a use for a second block alone, and may have two thirds too many: those of
-/// gradients with schedules are often needed in the branches for other strides. `isRow`: so has the
-/// gradient of a row, which may have half too many.
+/// Up to which block of a multiprocessor code is told of one that too many registers keep away, and
+/// how many are not too many: `part` / `of` of the block's limit.
+struct MissedBlocks {
+  int most, part, of;
+};
+static constexpr MissedBlocks missedByOthers{3, 1, 3};
+/// Those of gradients with schedules are often needed in the branches for other strides.
+static constexpr MissedBlocks missedByProducts{2, 2, 3};
+static constexpr MissedBlocks missedByRows{2, 1, 2}; ///< gradients of rows
+/// Products of one or two warps, of which a multiprocessor holds many blocks: 32x64x32 with 2 warps
+/// has 96 for 114 registers, a ninth block, and 0.97 of the time (docs/notes/performance.md).
+static constexpr MissedBlocks missedByFewWarps{32, 1, 4};
+static constexpr unsigned kFewWarps = 2;
+
+/// The block that a few registers too many keep from a multiprocessor; 0 for none. Told of the
+/// block, the assembler often does with so many fewer, without spills.
 static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arch,
-                               const LaunchInfo &info, bool isBoundByProducts, bool isRow) {
+                               const LaunchInfo &info, MissedBlocks missed) {
   auto multiprocessor = explain::multiprocessorOf(arch.sm);
   if (!multiprocessor)
     return 0;
@@ -97,9 +108,8 @@ static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arc
   int next = explain::occupancyOf(*multiprocessor, needs).blocks + 1;
   int most = explain::registersFor(*multiprocessor, needs.threads, next);
   needs.registers = most;
-  int tooMany = isBoundByProducts ? 2 * most / 3 : isRow ? most / 2 : most / 3;
-  bool isNarrow = next >= 2 && next <= (isBoundByProducts || isRow ? 2 : 3) &&
-                  assembly.registers > most && assembly.registers <= most + tooMany &&
+  bool isNarrow = next >= 2 && next <= missed.most && assembly.registers > most &&
+                  assembly.registers <= most + missed.part * most / missed.of &&
                   explain::occupancyOf(*multiprocessor, needs).blocks >= next;
   return isNarrow ? next : 0;
 }
@@ -281,14 +291,20 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return assembly;
   if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
     return std::move(*best);
-  // Whether a block more helps products that nothing interrupts has been measured in gradients
-  // alone, but for the third one, which does not.
+  // Whether a block more helps products that nothing interrupts has been measured in gradients and
+  // with few warps, and for the third one, which does not.
   bool isRow = registerDemand && isGradient && !isBoundByProducts;
-  bool asks = isRow || (!registerDemand && (isGradient || !isBoundByProducts));
-  int blocks = asks ? narrowlyMissedBlock(*assembly, arch, info, isBoundByProducts, isRow) : 0;
+  bool isSmall = isBoundByProducts && !isGradient && unsigned(info.numWarps) <= kFewWarps;
+  bool asks = isRow || (!registerDemand && (isGradient || isSmall || !isBoundByProducts));
+  MissedBlocks missed = isSmall             ? missedByFewWarps
+                        : isBoundByProducts ? missedByProducts
+                        : isRow             ? missedByRows
+                                            : missedByOthers;
+  int blocks = asks ? narrowlyMissedBlock(*assembly, arch, info, missed) : 0;
   if (blocks) {
     auto again = aimingAt(blocks);
-    int spills = assembly->spillStoreBytes + (isBoundByProducts ? kSecondBlockSpills : 0);
+    int spills =
+        assembly->spillStoreBytes + (isBoundByProducts && !isSmall ? kSecondBlockSpills : 0);
     if (!again)
       llvm::consumeError(again.takeError());
     else if (again->registers < assembly->registers && again->spillStoreBytes <= spills &&

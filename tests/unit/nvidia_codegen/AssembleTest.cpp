@@ -458,6 +458,33 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
   }
 }
 
+// 2 warps: nine blocks have 96 registers a thread (five warps a quarter of the multiprocessor).
+TEST_F(Assemble, ABlockMoreOfProductsWithFewWarps) {
+  struct Case {
+    const char *figures;
+    int warps;
+    int64_t sharedBytes;
+    int registers;
+  };
+  for (Case one : {Case{"114 0 0 96 0", 2, 24576, 96}, Case{"120 0 0 96 0", 2, 24576, 96},
+                   Case{"121 0 0 96 0", 2, 24576, 121}, // too many
+                   Case{"114 0 0 96 8", 2, 24576, 114}, // spills
+                   Case{"114 0 0 96 0", 2, 26000, 114}, // shared memory
+                   Case{"114 0 0 96 0", 4, 24576, 114}}) {
+    Environment environment(
+        {{"NEREID_ASSEMBLER", "nvjitlink"}, {"FAKE_NVJITLINK_REGISTERS", one.figures}});
+    NvidiaKernel kernel;
+    kernel.arch = {90, true};
+    kernel.ptx = ptx;
+    kernel.info.entry = "fine";
+    kernel.info.numWarps = one.warps;
+    kernel.info.sharedBytes = one.sharedBytes;
+    kernel.isBoundByProducts = true;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.warps;
+  }
+}
+
 // 8 warps of 70 registers: three blocks have 80 a thread, two have 128.
 TEST_F(Assemble, BlocksForWhichTheRegistersWouldDo) {
   struct Case {

@@ -4,7 +4,7 @@
 // A name of the code that begins with "fine" is fine in any case. FAKE_NVJITLINK_RELEASE is its
 // release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S C T U" is what its log says of
 // the kernel `fine`: A registers, but B with S bytes of spills when two blocks are asked for, and C
-// with T when three are; U bytes of spills (0 without a number) when none are.
+// with T when three or more are; U bytes of spills (0 without a number) when none are.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
