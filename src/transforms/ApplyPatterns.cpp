@@ -111,8 +111,8 @@ private:
         values.push_back(value);
         continue;
       }
-      Operation *constant = op->getDialect()->materializeConstant(
-          rewriter, cast<Attribute>(result), type, op->getLoc());
+      Operation *constant = op->getDialect()->materializeConstant(rewriter, cast<Attribute>(result),
+                                                                  type, op->getLoc());
       if (!constant)
         return false; // Constants of other results are dead, and go.
       values.push_back(constant->getResult(0));

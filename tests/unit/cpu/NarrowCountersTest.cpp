@@ -24,8 +24,9 @@ std::string nest(unsigned depth) {
             " ]\n  %c" + d + " = icmp slt i64 %i" + d + ", %n\n  br i1 %c" + d + ", label %b" + d +
             ", label %" + after + "\nb" + d + ":\n  %t" + d + " = trunc i64 %i" + d +
             " to i32\n  store i32 %t" + d + ", ptr %p\n  %w" + d + " = trunc i64 %n to i32\n  %s" +
-            d + " = add i32 %t" + d + ", %w" + d + "\n  store i32 %s" + d + ", ptr %p\n  br label %" +
-            in + "\nl" + d + ":\n  %j" + d + " = add i64 %i" + d + ", 1\n  br label %h" + d + "\n";
+            d + " = add i32 %t" + d + ", %w" + d + "\n  store i32 %s" + d +
+            ", ptr %p\n  br label %" + in + "\nl" + d + ":\n  %j" + d + " = add i64 %i" + d +
+            ", 1\n  br label %h" + d + "\n";
   }
   return text + "done:\n  ret void\n}\n";
 }

@@ -42,8 +42,9 @@ std::string loopOfSums(unsigned count) {
                      "  scf.for %i = %c0 to %n step %c1 : i32 {\n";
   for (unsigned i = 0; i < count; ++i) {
     std::string number = std::to_string(i);
-    text += "    %k" + number + " = arith.constant 7 : i32\n    %s" + number + " = arith.addi %x, %k" +
-            number + " : i32\n    func.call @use(%s" + number + ") : (i32) -> ()\n";
+    text += "    %k" + number + " = arith.constant 7 : i32\n    %s" + number +
+            " = arith.addi %x, %k" + number + " : i32\n    func.call @use(%s" + number +
+            ") : (i32) -> ()\n";
   }
   return text + "    %dead = arith.subi %x, %i : i32\n  }\n  return\n}\n";
 }
