@@ -4,8 +4,10 @@
 #include "differentiate/Recurrences.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
+#include "llvm/Support/xxhash.h"
 
 #include <cstdlib>
 #include <limits>
@@ -68,6 +70,41 @@ std::optional<Address> product(const Address &a, const Address &b) {
       result = std::move(*total);
     }
   return result;
+}
+
+/// How deep the operands of a value are looked at: what is equal as far as that, as a value that is
+/// computed twice is, may come in any order.
+constexpr unsigned orderDepth = 4;
+
+unsigned orderOf(Value value, unsigned depth = orderDepth);
+
+/// A number from what an operation is and what it computes from.
+unsigned orderOf(Operation *op, unsigned depth = orderDepth) {
+  if (APInt number;
+      op->getNumResults() == 1 && matchPattern(op->getResult(0), m_ConstantInt(&number)))
+    return unsigned(number.getRawData()[0] * 0x9E3779B97F4A7C15u >> 32);
+  uint64_t hash = llvm::xxh3_64bits(op->getName().getStringRef());
+  if (depth)
+    for (Value operand : op->getOperands())
+      hash = 31 * hash + orderOf(operand, depth - 1);
+  return unsigned(hash >> 32);
+}
+
+/// Arguments of the kernel come first, in their order.
+unsigned orderOf(Value value, unsigned depth) {
+  constexpr unsigned behindArguments = 1 << 16;
+  unsigned number, owner = 0;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    number = argument.getArgNumber();
+    if (Operation *around = argument.getOwner()->getParentOp(); isa<func::FuncOp>(around))
+      return number;
+    else
+      owner = orderOf(around, depth ? depth - 1 : 0);
+  } else {
+    number = cast<OpResult>(value).getResultNumber();
+    owner = orderOf(value.getDefiningOp(), depth);
+  }
+  return (31 * owner + number) | behindArguments;
 }
 
 /// Nothing where a coefficient is no multiple.
@@ -180,7 +217,7 @@ private:
     auto loop = dyn_cast<scf::ForOp>(parent);
     if (!loop)
       return otherwise();
-    Address round = atom({Atom::Round, 0, 0, loop.getOperation()});
+    Address round = atom({Atom::Round, 0, 0, orderOf(loop.getOperation()), loop.getOperation()});
     if (auto block = coordinates ? coordinates->rounds.find(loop) : Rounds::const_iterator();
         coordinates && block != coordinates->rounds.end()) {
       auto [place, step] = block->second;
@@ -223,7 +260,7 @@ private:
   static std::optional<Address> symbol(Value value) {
     if (isa<RankedTensorType>(value.getType()))
       return std::nullopt;
-    return atom({Atom::Symbol, 0, 0, value.getAsOpaquePointer()});
+    return atom({Atom::Symbol, 0, 0, orderOf(value), value.getAsOpaquePointer()});
   }
 
   template <typename Combine>

@@ -18,7 +18,9 @@ namespace nereid::differentiate {
 
 struct Coordinates;
 
-/// One factor of a summand.
+/// One factor of a summand. How atoms compare decides in which order factors are multiplied and
+/// summands added, and must follow from the kernel alone: texts of conditions (Conditions.h) are
+/// compared between compilations. So `value`, a place in memory, comes last.
 struct Atom {
   enum Kind : uint8_t {
     Lane,      ///< the position along dimension `number` of the block, from 0 to `extent` - 1
@@ -30,6 +32,7 @@ struct Atom {
   } kind;
   unsigned number = 0;
   int64_t extent = 0;
+  unsigned order = 0;          ///< of a Symbol or a Round: a number from what the kernel computes
   const void *value = nullptr; ///< Symbol: a value; Round: an operation
 
   bool isMoving() const {

@@ -14,6 +14,7 @@
 //    micro-kernels compute. (The rounding of the sum changes; so it does between any two tile
 //    shapes.)
 //  - Numbers that are narrower than what they are compared with stay narrow.
+#include "transforms/ApplyPatterns.h"
 #include "transforms/Passes.h"
 
 #include "ir/tile/Dialect.h"
@@ -24,7 +25,7 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Rewrite/FrozenRewritePatternSet.h"
 
 using namespace mlir;
 
@@ -397,9 +398,7 @@ struct CombinePass : public impl::CombineBase<CombinePass> {
   }
 
   void runOnOperation() override {
-    GreedyRewriteConfig config;
-    config.setUseTopDownTraversal(true);
-    if (failed(applyPatternsGreedily(getOperation(), patterns, config)))
+    if (failed(applyPatterns(getOperation(), patterns)))
       getOperation()->emitWarning("combine did not reach a fixed point");
   }
 

@@ -5,6 +5,7 @@ import nereid
 import numpy as np
 import pytest
 import torch
+from named_kernels import CASES
 from nereid._gradient_conditions import _OPERATIONS, _parsed, evaluate
 from test_grad_schedules import ORDERS, like, matrix, outer, product
 
@@ -178,6 +179,23 @@ def test_blocks_of_other_tensors_have_other_conditions():
     chosen, = launched(both[0][1].backward)
     text = chosen._values["options"]["gradient_conditions"]
     assert text.count("=0") == text.count("=1") == 1
+
+
+@pytest.mark.parametrize("name", ["causal attention of grouped queries", "gated RMSNorm of groups"])
+def test_each_compilation_gives_the_same_kernel(name, monkeypatch):
+    """Factors and summands once came in the order in which the compiler's values were in memory. Then a condition had another name in the compilation that
+    was to know it, and three of ten kernels of attention kept all alternatives."""
+    monkeypatch.setenv("NEREID_LLVM_OPT", "0")
+    case = CASES[name]()
+    gradients = {f"d{each}": case.arguments[each] for each in (*case.wrt, *case.out)}
+    texts, kept = set(), []
+    for size in range(12):
+        backward = nereid.grad(case.kernel, case.wrt, case.out).backward
+        backward.warmup(**case.arguments, **case.options, **gradients, grid=case.grid)
+        compiled, *_ = launched(backward)
+        texts.add(compiled.asm["tile"])
+        kept.append(bytearray(1000 + 77 * size))  # so that other memory is free
+    assert len(texts) == 1
 
 
 def test_errors():

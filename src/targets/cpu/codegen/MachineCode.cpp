@@ -3,6 +3,7 @@
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/cpu/codegen/MaskedAccesses.h"
+#include "targets/cpu/codegen/NarrowCounters.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Module.h"
@@ -134,6 +135,7 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
                                                     std::vector<targets::StageTime> *times) {
   targets::CodeGeneratorTimes timer(times);
   simplifyMaskedAccesses(module, target);
+  hideNarrowCounters(module);
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
   llvm::ArrayRef<llvm::StringLiteral> dropped;
