@@ -30,6 +30,12 @@ llvm::Value *predicateOf(Emitter &e, Value predicate) {
 //===--- cp.async
 //--------------------------------------------------------------------------------===//
 
+/// The policy of a cp.async; null where there is none. Assemblers before CUDA 13.4 make illegal
+/// instructions of copies with one (on an H200), so it is dropped for them: it is only a hint.
+llvm::Value *copyPolicy(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict) {
+  return e.options.ptxVersion >= 94 ? policyOf(e, cache, evict) : nullptr;
+}
+
 /// Elements that differ in these register bits are moved by one copy.
 unsigned spread(unsigned index, llvm::ArrayRef<unsigned> bits) {
   unsigned result = 0;
@@ -71,8 +77,7 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
                          ? "cp.async.cg.shared.global"
                          : "cp.async.ca.shared.global";
-  llvm::Value *policy =
-      e.options.ptxVersion >= 74 ? policyOf(e, op.getCache(), op.getEvict()) : nullptr;
+  llvm::Value *policy = copyPolicy(e, op.getCache(), op.getEvict());
   if (policy)
     copy += ".L2::cache_hint";
   if (e.options.ptxVersion >= 74)
@@ -149,7 +154,7 @@ void emitFetch(Emitter &e, ngpu::FetchOp op) {
   llvm::ArrayRef<llvm::Value *> masks;
   if (op.getMask())
     masks = e.get(op.getMask());
-  llvm::Value *policy = policyOf(e, op.getCache(), op.getEvict());
+  llvm::Value *policy = copyPolicy(e, op.getCache(), op.getEvict());
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
                          ? "cp.async.cg.shared.global"
                          : "cp.async.ca.shared.global";
