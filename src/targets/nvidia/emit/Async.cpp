@@ -385,11 +385,12 @@ template <typename Each> void forChunks(Emitter &e, ngpu::TmaStoreOp op, Each ea
   llvm::Value *base = e.b.CreateAdd(addressOf(e, op.getBuffer()),
                                     e.b.CreateMul(group, e.i32(type.getBytes() / groups)));
   Values coords = scalars(e, op.getCoords());
-  coords[0] = e.b.CreateAdd(coords[0], e.b.CreateMul(group, e.i32(chunk)));
+  llvm::Value *&row = coords[coords.size() - 2];
+  row = e.b.CreateAdd(row, e.b.CreateMul(group, e.i32(chunk)));
   for (int64_t number = 0; number < chunks; ++number) {
     uint32_t bytes = number * type.getBytes() / groups / chunks;
     forBoxes(e, box, e.b.CreateAdd(base, e.i32(bytes)), coords, each);
-    coords[0] = e.b.CreateAdd(coords[0], e.i32(chunk * groups));
+    row = e.b.CreateAdd(row, e.i32(chunk * groups));
   }
 }
 
