@@ -184,6 +184,8 @@ def test_options_without_effect(capfd, monkeypatch):
 @needs_ptxas
 @pytest.mark.parametrize("policy", ["evict_first", "evict_last"])
 def test_policies_of_loads_that_are_fetched_ahead(policy):
+    """They are dropped: assemblers before CUDA 13.4 make illegal instructions of such copies."""
+
     @nereid.jit
     def with_policy(a, b, out, K, POLICY: tl.constexpr, M: tl.constexpr, BLOCK: tl.constexpr):
         m, k = tl.arange(0, M), tl.arange(0, BLOCK)
@@ -197,9 +199,8 @@ def test_policies_of_loads_that_are_fetched_ahead(policy):
     half = tensor(torch.float16, 1 << 16)
     kernel = compiled(with_policy, half, half, tensor(torch.float32, 1 << 16), 1024, POLICY=policy, M=64, BLOCK=64)
     copies = [line for line in kernel.asm["ptx"].splitlines() if "cp.async.cg" in line]
-    hinted = [line for line in copies if "cp.async.cg.shared.global.L2::cache_hint.L2::128B" in line]
-    assert len(copies) == 2 * len(hinted) > 0
-    assert f"createpolicy.fractional.L2::{policy}" in kernel.asm["ptx"] and kernel.asm["cubin"]
+    assert copies and not any("cache_hint" in line for line in copies)
+    assert "createpolicy" not in kernel.asm["ptx"] and kernel.asm["cubin"]
 
 
 @needs_ptxas

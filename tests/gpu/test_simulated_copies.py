@@ -173,10 +173,11 @@ def test_a_fence_of_shared_memory_alone(form, tmp_path):
     ("described", r".*wgmma_wait 1\n", "", "product"),
     ("divided", r".*mbarrier_wait.*\n", "", "no order|which a product in flight reads|more arrivals than"),
     ("divided", r"(mbarrier_wait \S+), (\S+)", r"\g<1>, %c1_i32", "deadlock|no order|more arrivals than"),
+    ("described", r"( *)ngpu.tma_store (\S+) to (\S+)\[%\w+,", r"\1%before = arith.constant -1 : i32\n\1ngpu.tma_store \2 to \3[%before,", "illegal instruction"),
     ("persistent", r".*tma_store_wait.*\n", "", "while the copy engine reads|before the copy engine has read|a store"),
 ])
 def test_faults_of_the_protocol(form, line, change, said, tmp_path):
-    """Each such place changed, one after the other: wrong transaction counts, wrong phases, reads before the copy has ended, slots filled again too early, buffers written again before the store has read them."""
+    """Each such place changed, one after the other: wrong transaction counts, wrong phases, reads before the copy has ended, slots filled again too early, buffers written again before the store has read them, stores in front of a tensor."""
     launch = launched(form, tmp_path)
     places = list(re.finditer(line, launch.code))
     assert places

@@ -11,7 +11,7 @@ import nereid.language as tl
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
-from simulator import TOOL, needs_simulator
+from simulator import TOOL, launch_options, needs_simulator
 
 import nereid.ops
 import nereid.ops.fused
@@ -52,7 +52,7 @@ def simulated(monkeypatch, tmp_path):
         memory = {}
         words = [word for name, value in arguments.items() for word in words_of(name, value, memory, tmp_path)]
         programs = ",".join(map(str, grid if isinstance(grid, tuple) else (grid, )))
-        subprocess.run([TOOL, code, "--shared", str(compiled.metadata.shared), "--grid", programs, *words], check=True, capture_output=True, text=True)
+        subprocess.run([TOOL, code, *launch_options(compiled, tmp_path), "--grid", programs, *words], check=True, capture_output=True, text=True)
         for start, (path, data) in memory.items():
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
@@ -361,3 +361,22 @@ def test_results_below_the_normal_range(name, simulated):
     exact = getattr(aten, name)(*(arg.double() if isinstance(arg, torch.Tensor) else arg for arg in args))
     found, exact = (result[0] if isinstance(result, tuple) else result for result in (found, exact))
     assert ((found.double() - exact).abs() <= exact.abs() * 2**-8 * 1.1 + 2**-134 * 1.1).all()
+
+
+@needs_simulator
+@pytest.mark.parametrize("unit", ["k", "n"])
+def test_grouped_products_scheduled(unit, simulated, monkeypatch, tmp_path):
+    """Tiles at the ends of groups are clipped, and groups of warps without rows multiply nothing; rows behind the last group are 0."""
+    grouped = sys.modules["nereid.ops.grouped"]
+    monkeypatch.setattr(grouped, "is_scheduled", lambda m, groups: True)
+    monkeypatch.setattr(grouped, "can_copy", lambda *args: True)
+    monkeypatch.setattr(grouped, "whole_tiles", lambda *args: products.Tiles(128, 64, 32, 1, 8, 8, 3))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(multi_processor_count=3))
+    a, b = torch.randn(420, 96).to(torch.bfloat16), (torch.randn(4, 96, 80) / 8).to(torch.bfloat16)
+    ends = torch.tensor([40, 204, 204, 390], dtype=torch.int32)
+    out = grouped.grouped_into(torch.full((420, 80), math.nan, dtype=torch.bfloat16), a, b if unit == "n" else b.mT.contiguous().mT, ends)
+    code = (tmp_path / "kernel.mlir").read_text()
+    assert "ngpu.any_in_warp" in code and "chunk 64" in code and "complete" not in code
+    bounds = zip([0, *ends.tolist()], ends.tolist())
+    expected = torch.cat([*(a[first:end].double() @ b[group].double() for group, (first, end) in enumerate(bounds)), torch.zeros(30, 80, dtype=torch.float64)])
+    assert (out.double() - expected).abs().max() <= 2**-8 * expected.abs().max()

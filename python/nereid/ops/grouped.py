@@ -11,14 +11,14 @@ from . import products
 from ._launch import launch
 from ._strided import NARROW, cdiv
 from .attention import divides_warps
-from .kernels.grouped import grouped_outer_product, grouped_product, grouped_product_copied, tiles_of_groups
+from .kernels.grouped import grouped_outer_product, grouped_product, grouped_product_copied, grouped_product_scheduled, schedule_of_groups, tiles_of_groups
 
-_SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor")}
+_SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor", "tiles_n", "programs")}
 
 
 #: The tiles for which `grouped_product_copied` was measured: rows, columns, terms and warps.
 _COPIED = (128, 256, 64, 8)
-#: How many tiles of rows a program of `tiles_of_groups` finds.
+#: How many tiles of rows a program of `tiles_of_groups` finds, and how many entries one of `schedule_of_groups` writes.
 _ROW_TILES = 32
 
 
@@ -58,18 +58,29 @@ def copies_take(out, a, b):
     return all(stride > 0 for stride in others) and _aligned(8, out.shape[1], *others)
 
 
+def is_scheduled(m, groups):
+    """Whether `grouped_product_scheduled` computes m rows in so many groups, not `grouped_product_copied`: few groups of many rows, where it was measured to be faster. With 128 groups its list takes 70 us."""
+    return groups < 16 and m >= 1024 * groups
+
+
 def _copied_rows(out, a, b, ends, cut):
     m, n = out.shape
     groups, _, k = b.shape
-    tiles_m = min(m // cut.m + groups + 1, m)
-    table = torch.empty(4 * (tiles_m + 1), dtype=torch.int32, device=a.device)
-    launch(tiles_of_groups, cdiv(tiles_m, _ROW_TILES), a.device, {"table": table, "ends": ends, "groups": groups, "m_size": m}, {"GROUPS": power_above(groups), "BM": cut.m, "BT": _ROW_TILES}, _SIZES)
-    programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles_m * cdiv(n, cut.n))
+    scheduled = is_scheduled(m, groups)
+    # Each group ends in a tile that may be incomplete, as do the rows behind the last group.
+    tiles_m, tiles_n = min(m // cut.m + groups + 1, m), cdiv(n, cut.n)
+    programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles_m * tiles_n)
+    entries = cdiv(tiles_m * tiles_n, programs) * programs if scheduled else tiles_m
+    table = torch.empty(4 * (entries + 1), dtype=torch.int32, device=a.device)
     # What was measured to be faster than pointers in each order of weights (docs/ops-products.md).
     unit, group = ("k", 8) if b.stride(2) == 1 else ("n", 2)
-    launch(grouped_product_copied, programs, a.device, {
+    lists, product = (schedule_of_groups, grouped_product_scheduled) if scheduled else (tiles_of_groups, grouped_product_copied)
+    order = {"GROUP": group}
+    launch(lists, cdiv(entries, _ROW_TILES), a.device, {"table": table, "ends": ends, "groups": groups, "m_size": m} | ({"tiles_n": tiles_n, "programs": programs} if scheduled else {}),
+           {"GROUPS": power_above(groups), "BM": cut.m, "BT": _ROW_TILES} | (order if scheduled else {}), _SIZES)
+    launch(product, programs, a.device, {
         "out": out, "a": a, "b": b, "table": table, "m_size": m, "n_size": n, "k_size": k, "groups": groups, "out_strides": out.stride(), "a_strides": a.stride(), "b_strides": b.stride()
-    }, {"B_UNIT": unit, "GROUP": group, "BM": cut.m, "BN": cut.n, "BK": cut.k}, _SIZES, ("out_strides", "a_strides", "b_strides"), num_warps=cut.warps, num_stages=4)
+    }, {"B_UNIT": unit, "BM": cut.m, "BN": cut.n, "BK": cut.k} | ({} if scheduled else order), _SIZES, ("out_strides", "a_strides", "b_strides"), num_warps=cut.warps, num_stages=3 if scheduled else 4)
     return out
 
 

@@ -1,5 +1,6 @@
 #include "gpu/copies/OverlapStores.h"
 
+#include "gpu/copies/SkipProducts.h"
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/copies/TmaBox.h"
 #include "layout/Conversion.h"
@@ -16,10 +17,23 @@ namespace {
 /// Warps of a group.
 constexpr unsigned groupWarps = 4;
 
-/// What a store writes to its buffer. A conversion through shared memory is left out: the buffer is
-/// written in the layout from before it, in which other threads hold the rows.
-Value valueOf(Operation *store) {
+/// The rows and columns of a stored block that has leading dimensions of 1, or the block.
+Value planeOf(Value block) {
+  while (auto expand = block.getDefiningOp<tile::ExpandDimsOp>()) {
+    if (expand.getAxis() != 0)
+      break;
+    block = expand.getSrc();
+  }
+  return block;
+}
+
+/// What a store writes to its buffer, with `plane` in two dimensions unless it adds. A conversion
+/// through shared memory is left out: the buffer is written in the layout from before it, in which
+/// other threads hold the rows.
+Value valueOf(Operation *store, bool plane) {
   Value value = store->getOperand(store->getNumOperands() - 1);
+  if (plane && isa<tile::DescStoreOp>(store))
+    value = planeOf(value);
   auto convert = value.getDefiningOp<ngpu::ConvertLayoutOp>();
   if (!convert)
     return value;
@@ -32,8 +46,8 @@ Value valueOf(Operation *store) {
   return plan.move == layout::Move::Shared ? convert.getSrc() : value;
 }
 
-RankedTensorType typeOf(Operation *store) {
-  return cast<RankedTensorType>(valueOf(store).getType());
+RankedTensorType typeOf(Operation *store, bool plane = false) {
+  return cast<RankedTensorType>(valueOf(store, plane).getType());
 }
 
 OperandRange coordsOf(Operation *store) {
@@ -128,14 +142,14 @@ bool isInLoop(Operation *op) {
 
 /// Do groups have rows of their own in all stores, and are the maps used for nothing else?
 bool Stores::groupsStoreAlone() const {
-  int64_t its = chunkOf(typeOf(stores[0]), options.numWarps);
+  int64_t its = chunkOf(typeOf(stores[0], true), options.numWarps);
   return its && llvm::all_of(stores, [&](Operation *store) {
            auto made = store->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>();
            bool alone = made && made.getNumber() && *made.getNumber() < plans.size() &&
                         llvm::all_of(
                             made->getUsers(),
                             [&](Operation *user) { return llvm::is_contained(stores, user); });
-           return alone && chunkOf(typeOf(store), options.numWarps) == its;
+           return alone && chunkOf(typeOf(store, true), options.numWarps) == its;
          });
 }
 
@@ -160,7 +174,7 @@ bool Stores::find(llvm::function_ref<bool(Operation *)> mayMeetAgain) {
   if (options.overlapStores != OverlapStores::Groups)
     return true;
   if (groupsStoreAlone()) {
-    chunk = chunkOf(typeOf(stores[0]), options.numWarps);
+    chunk = chunkOf(typeOf(stores[0], true), options.numWarps);
     return true;
   }
   int64_t its = columnsOf(typeOf(stores[0]), options.numWarps);
@@ -173,11 +187,13 @@ bool Stores::find(llvm::function_ref<bool(Operation *)> mayMeetAgain) {
 
 void Stores::lower(OpBuilder b, Operation *store, bool isFirstUse) {
   Location loc = store->getLoc();
+  if (auto plain = dyn_cast<tile::DescStoreOp>(store); plain && chunk)
+    skipUnstoredProducts(plain, chunk, options.numWarps / groupWarps);
   if (!isFirstUse) {
     ngpu::TmaStoreWaitOp::create(b, loc, 0, /*complete=*/false, /*each_group=*/inGroups());
     barrier(b, loc);
   }
-  ngpu::LocalStoreOp::create(b, loc, valueOf(store), buffer);
+  ngpu::LocalStoreOp::create(b, loc, valueOf(store, chunk != 0), buffer);
   ngpu::FenceAsyncOp::create(b, loc);
   barrier(b, loc);
   auto reduce = dyn_cast<tile::DescReduceOp>(store);
@@ -187,9 +203,10 @@ void Stores::lower(OpBuilder b, Operation *store, bool isFirstUse) {
                            columns ? b.getI32IntegerAttr(columns) : IntegerAttr());
   if (chunk) {
     auto made = store->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>();
-    TmaBox box = tmaBox({chunk, cast<ngpu::BufferType>(buffer.getType()).getShape()[1]},
+    TmaBox box = tmaBox({chunk, cast<ngpu::BufferType>(buffer.getType()).getShape().back()},
                         8 * tile::sizeInBytes(typeOf(store).getElementType()));
-    plans[*made.getNumber()].box.assign(box.box.begin(), box.box.end());
+    auto &whole = plans[*made.getNumber()].box; // with the leading dimensions
+    llvm::copy(box.box, whole.end() - box.box.size());
   }
   store->erase();
 }
@@ -201,9 +218,10 @@ void Stores::rewrite() {
   OpBuilder b(front);
   ngpu::BufferType type = bufferOf(stores[0]);
   if (chunk) {
-    auto layout = chunkedLayout(type.getShape(), 8 * tile::sizeInBytes(type.getElementType()),
-                                chunk, options.numWarps / groupWarps);
-    type = ngpu::BufferType::get(b.getContext(), type.getShape(), type.getElementType(),
+    ArrayRef<int64_t> plane = type.getShape().take_back(2);
+    auto layout = chunkedLayout(plane, 8 * tile::sizeInBytes(type.getElementType()), chunk,
+                                options.numWarps / groupWarps);
+    type = ngpu::BufferType::get(b.getContext(), plane, type.getElementType(),
                                  ngpu::LayoutAttr::get(b.getContext(), layout));
   }
   auto alloc = ngpu::LocalAllocOp::create(b, loc, type, Value(), IntegerAttr());

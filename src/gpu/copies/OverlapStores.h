@@ -20,8 +20,9 @@ namespace nereid::gpu {
 /// So the engine reads the buffer under the next tile's products. With OverlapStores::Groups, where
 /// groups of four warps have rows of their own, each group does all of this by itself, with
 /// barriers of the group: groups may be at different tiles. The boxes of the map in `plans` then
-/// are those of a group. Groups that have columns of their own store these, if they are whole
-/// boxes.
+/// are those of a group. Blocks may have leading dimensions of 1 there, and products whose rows are
+/// not stored are left out (SkipProducts.h). Groups that have columns of their own store these, if
+/// they are whole boxes.
 ///
 /// Taken are the stores and reductions in loops that need not be complete, as far as `mayMeetAgain`
 /// says, if their blocks have one type, and those of this type behind the loops: the buffer lives

@@ -349,6 +349,17 @@ private:
     return {Value(), number < plans.size() ? plans[number].name : std::string()};
   }
 
+  /// The kernel's argument that pointers are made of by additions; null: not known.
+  static Value argumentBehind(Value pointer) {
+    while (Operation *op = pointer.getDefiningOp()) {
+      if (!isa<tile::AddPtrOp, tile::SplatOp, tile::BroadcastOp, tile::ExpandDimsOp>(op))
+        return Value();
+      pointer = op->getOperand(0);
+    }
+    auto argument = cast<BlockArgument>(pointer);
+    return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : Value();
+  }
+
   /// Do two ops change the same elements in a way that does not depend on their order? Reductions
   /// of one kind do: the memory combines each element as one operation.
   static bool commute(Operation *a, Operation *b) {
@@ -363,12 +374,17 @@ private:
     if (!commute(self, self) && writesAgain(self, self->getOperands().drop_front().drop_back()))
       return true;
     Tensor written = tensorOf(self->getOperand(0));
+    bool isDivided = bool(ngpu::warpSpecializeOf(kernel));
     return kernel
         .walk([&](Operation *op) {
           if (op == self)
             return WalkResult::advance();
           bool meets =
               isa<tile::LoadOp, tile::StoreOp, tile::Atomic, ngpu::AsyncCopyOp, func::CallOp>(op);
+          // A load may run ahead of stores to another argument where warps are divided.
+          if (auto load = dyn_cast<tile::LoadOp>(op); load && isDivided)
+            meets = argumentBehind(load.getPtr()) == nullptr ||
+                    argumentBehind(load.getPtr()) == written.argument;
           if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
             meets = !commute(self, op) && written.mayBe(tensorOf(op->getOperand(0)));
           // Those of pipelined loops, and stores before this one, are lowered already.

@@ -9,6 +9,7 @@ import torch
 from fused_checks import check, compare, layouts, random
 
 from nereid.ops import fused, products
+from nereid.ops.kernels import grouped as kernels
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 #: Shapes of the four forms with four groups; the last but one is empty, and something is behind the last end.
@@ -60,11 +61,13 @@ def test_larger_groups(target):
     check(fused.grouped_mm, definition, [*pair("summed", torch.bfloat16, target, ((72, 300), (300, 96))), ends], units=16)
 
 
+@pytest.mark.parametrize("scheduled", [False, True], ids=["copied", "scheduled"])
 @pytest.mark.parametrize("ends", [(1, 140, 140, 300), (0, 0, 0, 0), (300, 300, 300, 300), (128, 256, 270, 290)])
-def test_kernel_through_descriptors(ends, monkeypatch):
+def test_kernel_through_descriptors(ends, scheduled, monkeypatch):
     """The kernel of GPUs of sm_90 on a CPU: programs that walk over tiles, weights in both orders, incomplete tiles along all dimensions."""
     grouped = importlib.import_module("nereid.ops.grouped")
     tiles, names, launch = products.Tiles(32, 64, 32, 1, 8, 8, 3), [], grouped.launch
+    monkeypatch.setattr(grouped, "is_scheduled", lambda m, groups: scheduled)
     monkeypatch.setattr(grouped, "can_copy", lambda *args: True)
     monkeypatch.setattr(grouped, "whole_tiles", lambda *args: tiles)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(multi_processor_count=7))
@@ -74,7 +77,25 @@ def test_kernel_through_descriptors(ends, monkeypatch):
     for weights in (b, b.mT.contiguous().mT):
         out = grouped.grouped_into(torch.full((300, 72), math.nan, dtype=a.dtype), a, weights, ends)
         compare(out, definition(a.double(), weights.double(), ends), units=8)
-    assert names == ["tiles_of_groups", "grouped_product_copied"] * 2
+    assert names == (["schedule_of_groups", "grouped_product_scheduled"] if scheduled else ["tiles_of_groups", "grouped_product_copied"]) * 2
+
+
+@pytest.mark.parametrize("sizes,tiles_n,programs", [((300, 0, 64, 65, 128, 1, 391, 40, 256, 20), 3, 7), ((130, 129, 60, 10), 8, 50), ((0, 0), 2, 4)])
+def test_schedule(sizes, tiles_n, programs):
+    """Every tile once; programs differ by one tile, and by one of those with at most half of the rows."""
+    ends = torch.tensor(sizes).cumsum(0).to(torch.int32)
+    rows, groups = int(ends[-1]), len(sizes)
+    most = (rows // 128 + groups + 1) * tiles_n + programs
+    table = torch.full((4 * (most + 1), ), -1, dtype=torch.int32)
+    kernels.schedule_of_groups[(math.ceil(most / 32), )](table, ends, groups, rows, tiles_n, programs, GROUPS=16, GROUP=2, BM=128, BT=32)
+    count, entries = int(table[0]), table[4:].view(-1, 4).tolist()
+    expected = sorted((g, first, int(ends[g]), n) for g in range(groups) for first in range(int(ends[g]) - sizes[g], int(ends[g]), 128) for n in range(tiles_n))
+    assert count == math.ceil(len(expected) / programs) * programs
+    found = [tuple(entry) for entry in entries[:count] if entry[0] < groups]
+    assert sorted(found) == expected and all(group == groups and row == end == 0 for group, row, end, _ in entries[:count] if group >= groups)
+    of_programs = [[end - row for group, row, end, _ in entries[program:count:programs] if group < groups] for program in range(programs)]
+    for numbers in ([len(own) for own in of_programs], [sum(left <= 64 for left in own) for own in of_programs]):
+        assert max(numbers) - min(numbers) <= 1
 
 
 def test_second_gradients(target):

@@ -86,15 +86,17 @@ def test_grouped_mm(form, compiled, capfd):
     check(compiled, capfd, ["grouped_outer_product" if form == "summed" else "grouped_product"], 2)
 
 
+@pytest.mark.parametrize("scheduled", [False, True], ids=["copied", "scheduled"])
 @pytest.mark.parametrize("form", ["rows", "backward of rows"])
-def test_grouped_mm_copied(form, compiled, capfd, monkeypatch, tmp_path):
+def test_grouped_mm_copied(form, scheduled, compiled, capfd, monkeypatch, tmp_path):
     """Warps are divided and nothing spills."""
     grouped = importlib.import_module("nereid.ops.grouped")
+    monkeypatch.setattr(grouped, "is_scheduled", lambda m, groups: scheduled)
     monkeypatch.setattr(grouped, "can_copy", lambda out, a, b, cut: grouped.copies_take(out, a, b))
     a, b = {"rows": (new(8192, 1024), new(8, 2048, 1024).mT), "backward of rows": (new(8192, 2048), new(8, 2048, 1024))}[form]
     call("grouped_mm", a, b, ends(8))
     (first, _), (name, ptx) = compiled
-    assert (first, name) == ("tiles_of_groups", "grouped_product_copied")
+    assert (first, name) == (("schedule_of_groups", "grouped_product_scheduled") if scheduled else ("tiles_of_groups", "grouped_product_copied"))
     assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx and "setmaxnreg" in ptx and "cp.async.cg" not in ptx
     assert "one after the other" not in capfd.readouterr().err
     if ptxas := shutil.which("ptxas", path=f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"):

@@ -236,6 +236,9 @@ std::string CopyEngine::startStore(unsigned thread, const SimulatedMap &map, uin
                                    ArrayRef<int64_t> coords, StringRef reduces, uint64_t size) {
   Stores &its = stores[thread];
   uint64_t begin = at - sharedBase;
+  // Loads may begin in front of a tensor, stores may not.
+  if (llvm::any_of(coords, [](int64_t coord) { return coord < 0; }))
+    return "illegal instruction: a store by the copy engine that begins at negative coordinates";
   std::string wrong;
   if (order) {
     if (!its.agent)

@@ -184,6 +184,97 @@ def grouped_product_copied(out, a, b, table, m_size, n_size, k_size, groups, out
 
 
 @nereid.jit
+def halves_before(tile_m, through, is_half):
+    """How many of the tiles of rows in front of `tile_m` are halves, for each number of `tile_m`. through: how many tiles of rows the groups up to each one have; is_half: whether its last one is a half."""
+    return tl.sum(tl.where(through[None, :] <= tile_m[:, None], is_half[None, :], 0), 1)
+
+
+@nereid.jit
+def half_tiles_before(tile, through, is_half, tiles_m, tiles_n, GROUP: tl.constexpr):
+    """How many of the tiles in front of `tile` are halves, in the order of `grouped`."""
+    first = tile // (GROUP * tiles_n) * GROUP
+    size = tl.maximum(tl.minimum(tiles_m - first, GROUP), 1)
+    rest = tile - first * tiles_n
+    before = halves_before(first, through, is_half)
+    here = halves_before(first + size, through, is_half) - before
+    return before * tiles_n + rest // size * here + halves_before(first + rest % size, through, is_half) - before
+
+
+@nereid.jit
+def schedule_of_groups(table, ends, groups, m_size, tiles_n, programs, GROUPS: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr):
+    """What each of `programs` programs computes one after the other: an equal number of tiles, of those with at most half of the rows an equal number, too, and tiles of one matrix at the same time.
+
+    Grid: a bound on the number of tiles and one of `programs` more, divided by BT. table: int32; element 0: how many entries there are, a multiple of `programs`; from 4 * (i + 1) on (group, first row,
+    end of the group's rows, tile along n) of the turn i // programs of program i % programs. Those without a tile have the group `groups`, and no rows.
+    """
+    e = tl.arange(0, GROUPS)
+    start, end = group_bounds(ends, groups, m_size, GROUPS)
+    counts = (end - start + (BM - 1)) // BM
+    through = tl.cumsum(counts, 0)
+    rest = (end - start) % BM
+    is_half = ((rest > 0) & (rest <= BM // 2)).to(tl.int32)
+    tiles_m = tl.sum(counts, 0)
+    tiles = tiles_m * tiles_n
+    i = tl.program_id(0) * BT + tl.arange(0, BT)
+    turn = i // programs * programs
+    following = tl.minimum(turn + programs, tiles)
+    tile = tl.minimum(i, tl.maximum(tiles - 1, 0))
+    tile_m, tile_n = grouped(tile, tl.maximum(tiles_m, 1), tiles_n, GROUP)
+    before = half_tiles_before(tile, through, is_half, tiles_m, tiles_n, GROUP)
+    at_turn = half_tiles_before(tl.minimum(turn, tiles), through, is_half, tiles_m, tiles_n, GROUP)
+    at_next = half_tiles_before(following, through, is_half, tiles_m, tiles_n, GROUP)
+    group = tl.sum((through[None, :] <= tile_m[:, None]).to(tl.int32), 1)
+    chosen = e[None, :] == group[:, None]
+    row = tl.sum(tl.where(chosen, (start - (through - counts) * BM)[None, :], 0), 1) + tile_m * BM
+    last = tl.sum(tl.where(chosen, end[None, :], 0), 1)
+    # Halves go to all programs in turn, whole tiles to the others: in the last turn, which has fewer tiles, to those that had halves last.
+    whole = i - turn - (before - at_turn)
+    program = tl.where(turn + programs <= tiles, at_next + whole, at_turn - 1 - whole + programs)
+    program = tl.where(last - row <= BM // 2, before, program)
+    inside = i < tiles
+    program = tl.where(inside, program, at_next + i - tiles)
+    place = table + 4 * (turn + program % programs + 1)
+    written = i < tl.cdiv(tiles, programs) * programs
+    tl.store(place, tl.where(inside, group, groups), mask=written)
+    tl.store(place + 1, tl.where(inside, row, 0), mask=written)
+    tl.store(place + 2, tl.where(inside, last, 0), mask=written)
+    tl.store(place + 3, tile_n, mask=written)
+    if tl.program_id(0) == 0:
+        tl.store(table, tl.cdiv(tiles, programs) * programs)
+
+
+@nereid.jit
+def grouped_product_scheduled(out, a, b, table, m_size, n_size, k_size, groups, out_strides, a_strides, b_strides, B_UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """`grouped_product_copied` whose results the copy engine writes under the next tile's products, and whose tiles with half of the rows or fewer take half of the products.
+
+    Grid: as many programs as `schedule_of_groups` has written `table` for. Arguments: as for `grouped_product_copied`.
+    """
+    # Each row and the BM - 1 rows behind it, counted from BM rows in front of the first one on: a tile of `count` rows begins at (its end, BM - count), so that the others are beyond BM, and nothing of
+    # them is read or written. Of a tile with half of the rows or fewer, one of the two groups of warps multiplies nothing (src/gpu/copies/SkipProducts.h). Coordinates are not negative: the
+    # copy engine refuses stores to such.
+    rows = tl.make_tensor_descriptor(a - BM * a_strides[0], [m_size + 1, BM, k_size], [a_strides[0], a_strides[0], 1], [1, BM, BK])
+    results = tl.make_tensor_descriptor(out - BM * out_strides[0], [m_size + 1, BM, n_size], [out_strides[0], out_strides[0], 1], [1, BM, BN])
+    if B_UNIT == "k":
+        matrices = tl.make_tensor_descriptor(b, [groups, n_size, k_size], [b_strides[0], b_strides[1], 1], [1, BN, BK])
+    else:
+        matrices = tl.make_tensor_descriptor(b, [groups, k_size, n_size], [b_strides[0], b_strides[2], 1], [1, BK, BN])
+    for entry in tl.range(tl.program_id(0), tl.load(table), tl.num_programs(0), warp_specialize=True):
+        place = table + 4 * (entry + 1)
+        group, row, end, tile_n = tl.load(place), tl.load(place + 1), tl.load(place + 2), tl.load(place + 3)
+        column = tile_n * BN
+        count = tl.minimum(end - row, BM)
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, tl.where(group < groups, k_size, 0), BK):
+            x = rows.load([row + count, BM - count, k]).reshape(BM, BK)
+            if B_UNIT == "k":
+                y = matrices.load([group, column, k]).reshape(BN, BK).T
+            else:
+                y = matrices.load([group, k, column]).reshape(BK, BN)
+            total = tl.dot(x, y, total)
+        results.store([row + count, BM - count, column], total.to(out.dtype.element_ty).reshape(1, BM, BN))
+
+
+@nereid.jit
 def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_size, groups, a_divisor, b_divisor, a_strides, b_strides, PRECISION: tl.constexpr, ACC: tl.constexpr,
                           A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr,
                           BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):

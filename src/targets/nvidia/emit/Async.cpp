@@ -30,6 +30,12 @@ llvm::Value *predicateOf(Emitter &e, Value predicate) {
 //===--- cp.async
 //--------------------------------------------------------------------------------===//
 
+/// The policy of a cp.async; null where there is none. Assemblers before CUDA 13.4 make illegal
+/// instructions of copies with one (on an H200), so it is dropped for them: it is only a hint.
+llvm::Value *copyPolicy(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict) {
+  return e.options.ptxVersion >= 94 ? policyOf(e, cache, evict) : nullptr;
+}
+
 /// Elements that differ in these register bits are moved by one copy.
 unsigned spread(unsigned index, llvm::ArrayRef<unsigned> bits) {
   unsigned result = 0;
@@ -71,8 +77,7 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
                          ? "cp.async.cg.shared.global"
                          : "cp.async.ca.shared.global";
-  llvm::Value *policy =
-      e.options.ptxVersion >= 74 ? policyOf(e, op.getCache(), op.getEvict()) : nullptr;
+  llvm::Value *policy = copyPolicy(e, op.getCache(), op.getEvict());
   if (policy)
     copy += ".L2::cache_hint";
   if (e.options.ptxVersion >= 74)
@@ -149,7 +154,7 @@ void emitFetch(Emitter &e, ngpu::FetchOp op) {
   llvm::ArrayRef<llvm::Value *> masks;
   if (op.getMask())
     masks = e.get(op.getMask());
-  llvm::Value *policy = policyOf(e, op.getCache(), op.getEvict());
+  llvm::Value *policy = copyPolicy(e, op.getCache(), op.getEvict());
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
                          ? "cp.async.cg.shared.global"
                          : "cp.async.ca.shared.global";
@@ -380,11 +385,12 @@ template <typename Each> void forChunks(Emitter &e, ngpu::TmaStoreOp op, Each ea
   llvm::Value *base = e.b.CreateAdd(addressOf(e, op.getBuffer()),
                                     e.b.CreateMul(group, e.i32(type.getBytes() / groups)));
   Values coords = scalars(e, op.getCoords());
-  coords[0] = e.b.CreateAdd(coords[0], e.b.CreateMul(group, e.i32(chunk)));
+  llvm::Value *&row = coords[coords.size() - 2];
+  row = e.b.CreateAdd(row, e.b.CreateMul(group, e.i32(chunk)));
   for (int64_t number = 0; number < chunks; ++number) {
     uint32_t bytes = number * type.getBytes() / groups / chunks;
     forBoxes(e, box, e.b.CreateAdd(base, e.i32(bytes)), coords, each);
-    coords[0] = e.b.CreateAdd(coords[0], e.i32(chunk * groups));
+    row = e.b.CreateAdd(row, e.i32(chunk * groups));
   }
 }
 
