@@ -285,7 +285,7 @@ private:
   /// Elements between long rows. The rows of a matrix are then an odd number of cache lines apart,
   /// so that a few columns of all rows fall into different sets of the first-level cache.
   int64_t gapOf(int64_t columns) const {
-    constexpr int64_t line = 64, longRow = 512;
+    constexpr int64_t line = 64, longRow = 256;
     int64_t bytes = tile::sizeInBytes(storage), rowBytes = columns * bytes;
     return rowBytes >= longRow && rowBytes % (2 * line) == 0 ? line / bytes : 0;
   }
