@@ -1,18 +1,27 @@
 """What threads cost and gain on the CPU, beside PyTorch: empty launches, kernels of 64k to 4M elements, each alone and after a pause.
 
-    python benchmarks/cpu/threads.py [--markdown] [--only add,softmax]        about 50 s
+    python benchmarks/cpu/threads.py [--markdown] [--only add,softmax] [--apart]        about 50 s; apart 75
 
 Each row measures Nereid and PyTorch in alternating turns. A turn begins with a pause, in which the threads of the turn before stop spinning.
 "warm": back-to-back launches, of which the median and the smallest count. "cold": single launches after a pause of 2 ms, when all threads sleep;
-median. PyTorch uses as many threads as Nereid. The last rows measure the CPU time of the process while it is idle, and launches
+median. PyTorch uses as many threads as Nereid.
+
+PyTorch's threads (libgomp's) spin for milliseconds where one of them waits for another. Where other work has one of their CPUs, the waiting ones keep it from running, and a call takes as
+long as the scheduler's time slices: 20 ms instead of 0.2. With --apart each side has processes of its own: PyTorch one with OMP_WAIT_POLICY=passive and one with libgomp's default, of which
+the better time of each kind counts. The last column is how often a thread of Nereid, and of the better PyTorch, was taken from its CPU per 1,000 calls: beyond a few, other work disturbed.
+
+The last rows measure the CPU time of the process while it is idle, and launches
 from several threads at once.
 """
 
 import argparse
+import json
 import math
 import os
 import pathlib
+import resource
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -100,15 +109,78 @@ def cold_times(call, rounds):
     return times
 
 
+def turn(call, seconds):
+    """(warm times, cold times) of a turn."""
+    time.sleep(0.02)
+    return warm_times(call, seconds), cold_times(call, 10)
+
+
+def summary(turns):
+    """Median and smallest warm time, median cold time of several turns."""
+    warm, cold = ([time for each in turns for time in each[i]] for i in (0, 1))
+    return statistics.median(warm), min(warm), statistics.median(cold)
+
+
 def measure(ours, theirs, turns, seconds):
-    """Per function: median and smallest warm time, median cold time."""
-    warm, cold = [[], []], [[], []]
+    """The summaries of two functions that take turns."""
+    times = [[], []]
     for _ in range(turns):
-        for i, call in enumerate((ours, theirs)):
-            time.sleep(0.02)
-            warm[i] += warm_times(call, seconds)
-            cold[i] += cold_times(call, 10)
-    return [(statistics.median(w), min(w), statistics.median(c)) for w, c in zip(warm, cold)]
+        for mine, call in zip(times, (ours, theirs)):
+            mine.append(turn(call, seconds))
+    return summary(times[0]), summary(times[1])
+
+
+def measure_together(options):
+    """As `measure_apart`, in this process."""
+    for name, ours, theirs, check in cases(tuple(options.only.split(","))):
+        ours()
+        right = check()
+        yield name, right, *measure(ours, theirs, options.turns, options.seconds), (0, 0)
+
+
+def cases(only):
+    return [case for family in (adds(), rows()) for case in family if case[0].startswith(only)]
+
+
+def serve(side, only, seconds):
+    """Answers each line, the number of a case, with the times of a turn and the involuntary switches of the process meanwhile."""
+    calls = [(ours, theirs, check) for _, ours, theirs, check in cases(only)]
+    for line in sys.stdin:
+        ours, theirs, check = calls[int(line)]
+        call = ours if side == "nereid" else theirs
+        call()
+        right = side != "nereid" or check()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        warm, cold = turn(call, seconds)
+        print(json.dumps([warm, cold, resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - before, bool(right)]), flush=True)
+
+
+def measure_apart(options):
+    """(name, whether ours is right, our summary, PyTorch's, switches per 1,000 calls of both) of each case."""
+    policies = {"nereid": {}, "default": {}, "passive": {"OMP_WAIT_POLICY": "passive"}}
+    workers = {side: subprocess.Popen([sys.executable, __file__, "--serve", side, "--only", options.only, "--seconds", str(options.seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                      env={**os.environ, **policy}) for side, policy in policies.items()}
+    try:
+        for number, case in enumerate(cases(tuple(options.only.split(",")))):
+            turns, switches, right = {side: [] for side in workers}, dict.fromkeys(workers, 0), True
+            for _ in range(options.turns):
+                for side, worker in workers.items():
+                    print(number, file=worker.stdin, flush=True)
+                    answer = worker.stdout.readline()
+                    if not answer:
+                        raise RuntimeError(f"the process of {side} has ended")
+                    warm, cold, count, holds = json.loads(answer)
+                    turns[side].append((warm, cold))
+                    switches[side] += count
+                    right = right and holds
+            often = {side: 1000 * switches[side] / sum(len(warm) + len(cold) for warm, cold in turns[side]) for side in workers}
+            both = [summary(turns[side]) for side in ("default", "passive")]
+            better = min(("default", "passive"), key=lambda side: summary(turns[side])[0])
+            yield case[0], right, summary(turns["nereid"]), tuple(map(min, *both)), (often["nereid"], often[better])
+    finally:
+        for worker in workers.values():
+            worker.stdin.close()
+            worker.wait()
 
 
 def text(seconds):
@@ -150,33 +222,32 @@ def main():
     parser.add_argument("--only", default="", help="cases that begin with one of these, with commas")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=0.06, help="of warm launches in a turn")
+    parser.add_argument("--apart", action="store_true", help="Nereid and PyTorch in processes of their own, PyTorch with two policies of waiting")
+    parser.add_argument("--serve", choices=("nereid", "default", "passive"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     threads = int(os.environ.get("NEREID_CPU_THREADS", 0)) or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
+    only = tuple(options.only.split(","))
+    if options.serve:
+        serve(options.serve, only, options.seconds)
+        return 0
     print(f"Nereid {nereid.__version__}, PyTorch {torch.__version__}, {threads} threads, {os.cpu_count()} CPUs")
-    head = ["case", "correct", "Nereid µs", "smallest", "cold", "PyTorch µs", "smallest", "cold", "speed", "smallest", "cold"]
+    head = ["case", "correct", "Nereid µs", "smallest", "cold", "PyTorch µs", "smallest", "cold", "speed", "smallest", "cold"] + ["taken away"] * options.apart
     show = (lambda cells: "| " + " | ".join(cells) + " |") if options.markdown else (lambda cells: cells[0].ljust(26) + "".join(c.rjust(11) for c in cells[1:]))
     print(show(head))
     if options.markdown:
         print("|---" * len(head) + "|")
-    wrong = False
     one = torch.empty(1)
     tiny = torch.empty(0)
     for programs in (1, 16, 64, 1024) if not options.only else ():
-        (m, s, c), (m2, s2, c2) = measure(lambda n=programs: empty_kernel[(n,)](one, BLOCK=1), lambda: torch.neg(tiny, out=tiny), options.turns, options.seconds / 2)
-        print(show([f"empty, {programs} programs", "", text(m), text(s), text(c), text(m2), text(s2), text(c2), "", "", ""]), flush=True)
-    ratios = []
-    for cases in (adds(), rows()):
-        for name, ours, theirs, check in cases:
-            if not name.startswith(tuple(options.only.split(","))):
-                continue
-            ours()
-            right = check()
-            wrong |= not right
-            (m, s, c), (m2, s2, c2) = measure(ours, theirs, options.turns, options.seconds)
-            ratios.append(m2 / m)
-            print(show([name, "yes" if right else "NO", text(m), text(s), text(c), text(m2), text(s2), text(c2),
-                        f"{m2 / m:.2f}x", f"{s2 / s:.2f}x", f"{c2 / c:.2f}x"]), flush=True)
+        ours, theirs = measure(lambda n=programs: empty_kernel[(n,)](one, BLOCK=1), lambda: torch.neg(tiny, out=tiny), options.turns, options.seconds / 2)
+        print(show([f"empty, {programs} programs", "", *map(text, ours), *map(text, theirs), "", "", ""] + [""] * options.apart), flush=True)
+    wrong, ratios = False, []
+    for name, right, ours, theirs, taken in measure_apart(options) if options.apart else measure_together(options):
+        wrong |= not right
+        ratios.append(theirs[0] / ours[0])
+        cells = [name, "yes" if right else "NO", *map(text, ours), *map(text, theirs), *(f"{t / o:.2f}x" for o, t in zip(ours, theirs))]
+        print(show(cells + [", ".join(f"{often:.0f}" for often in taken)] * options.apart), flush=True)
     print(f"geometric mean of warm speeds {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x")
     if options.only:
         return 1 if wrong else 0

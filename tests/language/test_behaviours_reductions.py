@@ -51,6 +51,41 @@ def test_12_propagate_nan(name, numpy, ignoring, target):
     assert r == 0
 
 
+@pytest.mark.parametrize("length", [5, 64, 300, 1024])
+@pytest.mark.parametrize("dtype", [DTYPES["bfloat16"], DTYPES["float16"]], ids=str)
+def test_12_extrema_of_16_bits(dtype, length, target):
+    """Rows of a block that is longer, with a NaN of either sign, infinities, zeros of both signs."""
+    kernel = harness.make("""@triton.jit
+def greater(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+@triton.jit
+def less(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+@triton.jit
+def kernel(x_ptr, r_ptr, s_ptr, length, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    inside = places < length
+    x = tl.load(x_ptr + tl.program_id(0) * length + places, inside, 0).to(tl.float32)
+    tl.store(r_ptr + tl.program_id(0), tl.reduce(tl.where(inside, x, float("-inf")), 0, greater))
+    tl.store(s_ptr + tl.program_id(0), tl.reduce(tl.where(inside, x, float("inf")), 0, less))
+""")
+    data = harness.values(dtype, (10, length), special=False)
+    data[1, length // 2] = data[2, -1] = data[3, 0] = np.nan
+    data[4, 0], data[4, -1] = np.inf, -np.inf
+    data[5], data[6] = -np.inf, np.inf
+    data[7] = np.where(np.arange(length) % 3 == 0, 0.0, -0.0)
+    data[8], data[9] = np.abs(data[8]), -np.abs(data[9])
+    x = harness.to_tensor(data, dtype)
+    x[2:4] = x[2:4].abs().neg()  # NaN with a sign
+    data = harness.exact(x)
+    largest, smallest = harness.empty(F32, (10,)), harness.empty(F32, (10,))
+    kernel[(10,)](x, largest, smallest, length, BLOCK=1024)
+    for result, want, zero_sign in ((largest, data.max(1), False), (smallest, data.min(1), True)):
+        result = harness.exact(result)
+        np.testing.assert_array_equal(result, want)
+        assert np.signbit(result[7]) == zero_sign
+
+
 @pytest.mark.parametrize("length,warps", [(8, 1), (64, 4), (1024, 4), (2048, 8)])
 @pytest.mark.parametrize("dtype", [DTYPES["int8"], DTYPES["float16"], F32, DTYPES["int64"]], ids=str)
 def test_13_the_first_of_equals(dtype, length, warps, target):

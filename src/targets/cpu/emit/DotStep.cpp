@@ -120,6 +120,7 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     name += "_panels";
   if (operands.bColStride != 1)
     name += "_columns";
+  name += llvm::formatv("_{0}_{1}", operands.aRowStride, operands.bRowStride);
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
@@ -176,13 +177,23 @@ public:
     leftIsTransposed = bool(left);
     rightIsTransposed = bool(right);
     Value a = converted(k, op, left ? left : op.getA(), storage);
-    leftBuffer = materialize(k, unit.biased ? biased(op, a) : a);
+    Value leftValue = unit.biased ? biased(op, a) : a;
+    if (unit.group == 1 && !left && isOwnLoad(op.getA())) {
+      leftGap = gapOf(depth);
+      leftBuffer = withGaps(leftValue, m, depth, leftGap);
+    } else {
+      leftBuffer = materialize(k, leftValue);
+    }
     bool packsWhileLoading = !right && canPackWhileLoading(op.getB());
     Value b = converted(k, op, right ? right : op.getB(), storage);
-    if (packsWhileLoading)
+    if (packsWhileLoading) {
       packWhileLoading(op, b);
-    else
+    } else if (unit.group == 1 && !right && isOwnLoad(op.getB())) {
+      rightGap = gapOf(n);
+      rightBuffer = withGaps(b, depth, n, rightGap);
+    } else {
       rightBuffer = materialize(k, b);
+    }
     // One batch at a time is packed. (A transpose of more than two dimensions is none here.)
     if (unit.group == 1) {
       if (rightIsTransposed)
@@ -221,7 +232,7 @@ public:
       packUnits(operands);
     }
     bool isByColumns = leftIsTransposed && !unit.tiles;
-    operands.aRowStride = isByColumns ? 1 : steps;
+    operands.aRowStride = isByColumns ? 1 : steps + leftGap;
     operands.aColStride = isByColumns ? m : 1;
     operands.bRowStride = staysInColumns() ? 1 : unitsInRow();
     operands.bColStride = staysInColumns() ? steps : 1;
@@ -259,24 +270,38 @@ public:
   int64_t m, n, depth;
 
 private:
-  /// Only a matrix with whole groups whose rows are contiguous, that no other op wants in scratch
-  /// memory as it is.
-  bool canPackWhileLoading(Value b) const {
-    auto load = b.getDefiningOp<tile::LoadOp>();
-    return unit.group > 1 && !unit.blocks && depth % unit.group == 0 && load && isVirtual(load) &&
-           !k.buffers.count(b) && b.hasOneUse() &&
-           cast<RankedTensorType>(b.getType()).getRank() == 2 &&
+  /// A matrix whose rows are contiguous, that no other op wants in scratch memory as it is.
+  bool isOwnLoad(Value value) const {
+    auto load = value.getDefiningOp<tile::LoadOp>();
+    return load && isVirtual(load) && !unit.blocks && !k.buffers.count(value) &&
+           value.hasOneUse() && cast<RankedTensorType>(value.getType()).getRank() == 2 &&
            contiguousDimension(k, load.getPtr()) == 1;
+  }
+  /// Such a matrix with whole groups.
+  bool canPackWhileLoading(Value b) const {
+    return unit.group > 1 && depth % unit.group == 0 && isOwnLoad(b);
+  }
+
+  /// Elements between long rows. The rows of a matrix are then an odd number of cache lines apart,
+  /// so that a few columns of all rows fall into different sets of the first-level cache.
+  int64_t gapOf(int64_t columns) const {
+    constexpr int64_t line = 64, longRow = 256;
+    int64_t bytes = tile::sizeInBytes(storage), rowBytes = columns * bytes;
+    return rowBytes >= longRow && rowBytes % (2 * line) == 0 ? line / bytes : 0;
+  }
+  Buffer withGaps(Value value, int64_t rows, int64_t columns, int64_t gap) {
+    Buffer buffer = k.allocate(RankedTensorType::get({rows, columns + gap}, storage));
+    materializeInto(k, value, buffer);
+    return buffer;
   }
 
   /// Units of blocks take the groups of a transposed right operand as they lie in its rows.
   bool staysInColumns() const { return unit.blocks && rightIsTransposed; }
 
-  /// From a row of B to the next one. Of tiles, whole ones, and an odd number of cache lines, so
-  /// that the rows of a tile fall into different sets of the first-level cache.
+  /// From a row of B to the next one. Of tiles, whole ones, and an odd number of cache lines.
   int64_t unitsInRow() const {
     if (!unit.tiles)
-      return n;
+      return n + rightGap;
     int64_t tiles = (n + tileSize - 1) / tileSize;
     return (tiles + (tiles % 2 == 0)) * tileSize;
   }
@@ -393,7 +418,7 @@ private:
   Kernel &k;
   const DotUnit &unit;
   Type storage;
-  int64_t steps;
+  int64_t steps, leftGap = 0, rightGap = 0;
   bool leftIsTransposed, rightIsTransposed, isPaddedAlongK = false;
   Buffer leftBuffer, rightBuffer; // all batches
   // One batch; none where it is not needed.

@@ -34,6 +34,7 @@ void LoopStep::emit() {
   }
   scans = !reduces.empty() && reduces.front().kind == Root::Scan;
   chooseDims();
+  narrowSources();
   allocate();
   Kernel::Space mark = k.scratchMark();
   llvm::DenseMap<Value, Buffer> outer = std::move(k.transposed);
@@ -498,13 +499,15 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
       continue;
     }
     SmallVector<Value> values;
+    std::optional<Extremes> extremes = extremesOf(root, lanes.width);
+    Value narrowSource = extremes ? narrow.lookup(root.op) : Value();
     for (Value source : root.op->getOperands())
-      values.push_back(lanes.lanesAt(source, point));
+      values.push_back(lanes.lanesAt(narrowSource ? narrowSource : source, point));
     Region &combiner = root.op->getRegion(0);
     bool commutative = isReorderable(combiner);
     if (ordered && !commutative && lanes.width > 1 && !columns)
       values = combineLanes(k, combiner, values, false);
-    if (std::optional<Extremes> extremes = extremesOf(root, lanes.width)) {
+    if (extremes) {
       if (partial.empty())
         partial.assign(extremes->of(values.front()));
       else
@@ -629,12 +632,17 @@ void LoopStep::narrowPartials(SmallVectorImpl<Value> &carried, int64_t width) {
     next += partial.size();
     if (before <= width)
       continue;
-    SmallVector<Value> narrowed(partial);
+    SmallVector<Value> narrowed;
     if (extremes)
-      narrowed = {extremes->lanes(partial)};
-    narrowed = combineLanes(k, root.op->getRegion(0), narrowed, true, width);
-    if (extremes)
-      narrowed = extremesOf(root, width)->of(narrowed.front());
+      narrowed = extremes->folded(partial, width);
+    if (narrowed.empty()) {
+      narrowed.assign(partial.begin(), partial.end());
+      if (extremes)
+        narrowed = {extremes->lanes(partial)};
+      narrowed = combineLanes(k, root.op->getRegion(0), narrowed, true, width);
+      if (extremes)
+        narrowed = extremesOf(root, width)->of(narrowed.front());
+    }
     llvm::copy(narrowed, partial.begin());
   }
 }
@@ -647,11 +655,28 @@ std::optional<Extremes> LoopStep::extremesOf(const Root &root, int64_t width) co
   Type element = tile::elementOf(root.op->getOperand(0).getType());
   if (!Extremes::applies(kind, element, width))
     return std::nullopt;
-  return Extremes(k.e, kind, element, width);
+  Value source = narrow.lookup(root.op);
+  return Extremes(k.e, kind, element, width, source ? tile::elementOf(source.getType()) : Type());
 }
 
 unsigned LoopStep::statesOf(const Root &root, int64_t width) const {
-  return extremesOf(root, width) ? Extremes::states : root.op->getNumResults();
+  std::optional<Extremes> extremes = extremesOf(root, width);
+  return extremes ? extremes->states() : root.op->getNumResults();
+}
+
+/// Finds the sources of extremes that have 16 bits.
+void LoopStep::narrowSources() {
+  for (const Root &root : reduces) {
+    if (!extremesOf(root, 2))
+      continue;
+    Value source = root.op->getOperand(0);
+    auto isInMemory = [&](Value value) {
+      return k.buffers.count(value) ||
+             llvm::any_of(materials, [&](const Root &other) { return other.value == value; });
+    };
+    if (Value found = narrowSource(source, root.op, isInMemory))
+      narrow[root.op] = found;
+  }
 }
 
 // Lanes of the results from the partial results of a segment, whose chunks had `width` lanes.

@@ -85,6 +85,7 @@ private:
                 Partial &before);
   void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
   bool staysInRegisters() const;
+  void narrowSources();
   std::optional<Extremes> extremesOf(const Root &root, int64_t width) const;
   unsigned statesOf(const Root &root, int64_t width) const;
   void mergeStates(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
@@ -95,13 +96,14 @@ private:
 
   Kernel &k;
   const Step &step;
-  llvm::SmallVector<Root> stores, reduces, materials; // of the step, by kind
-  bool scans = false;                                 // `reduces` are scans
-  llvm::DenseMap<mlir::Value, Buffer> targets;        // of materials and of reduce results
-  int lane = -1, axis = -1;                           // dimensions of the iteration space; -1: none
-  bool columns = false;                               // the axis is not the lane dimension
-  bool unrolled = false;                              // straight code, no loops
-  llvm::DenseSet<TensorPoint> prepared;               // what `prepare` has seen for this version
+  llvm::SmallVector<Root> stores, reduces, materials;    // of the step, by kind
+  bool scans = false;                                    // `reduces` are scans
+  llvm::DenseMap<mlir::Operation *, mlir::Value> narrow; // sources of 16 bits (Extremes.h)
+  llvm::DenseMap<mlir::Value, Buffer> targets;           // of materials and of reduce results
+  int lane = -1, axis = -1;             // dimensions of the iteration space; -1: none
+  bool columns = false;                 // the axis is not the lane dimension
+  bool unrolled = false;                // straight code, no loops
+  llvm::DenseSet<TensorPoint> prepared; // what `prepare` has seen for this version
 };
 
 /// The dimension along which the places that a tensor of pointers names are neighbours in memory;

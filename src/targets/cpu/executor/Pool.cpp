@@ -2,6 +2,7 @@
 
 #include "targets/cpu/executor/Executor.h"
 
+#include <algorithm>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -105,7 +106,8 @@ bool Pool::sleeps(int members) const {
 void Pool::wakeChildren(int member, int members) {
   if (sleepers.load() == 0)
     return;
-  for (int child = 2 * member + 1; child <= 2 * member + 2 && child < members; ++child) {
+  int first = fanOut * member + 1;
+  for (int child = first; child < std::min(first + fanOut, members); ++child) {
     std::atomic<uint32_t> &parked = workers[child - 1].parked;
     if (parked.load() == 1 && parked.exchange(0) == 1)
       futexWake(parked, 1);

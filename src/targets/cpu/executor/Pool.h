@@ -7,10 +7,11 @@
 // So a worker that wakes late costs nothing, nobody waits for it, and no thread writes a line that
 // all others write.
 //
-// Waking. Each worker sleeps on a word of its own. A thread wakes two others before it begins to
-// work, and each of these two more: the last of n threads is woken after log2(n) wake-ups, and the
-// launching thread pays for two. After a launch a worker looks for the next one for a short time,
-// of which it offers most to other threads of its core, and then sleeps until it is woken.
+// Waking. Each worker sleeps on a word of its own. A thread wakes `fanOut` others before it begins
+// to work, and each of these as many more: up to 16 threads are woken by the launching one, which
+// takes it a few microseconds each. Until a thread runs up to 50 pass, so levels cost more than
+// wake-ups. After a launch a worker looks for the next one for a short time, of which it offers
+// most to other threads of its core, and then sleeps until it is woken.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -58,6 +59,7 @@ public:
   static constexpr std::chrono::microseconds spinTime{100};
 
 private:
+  static constexpr int fanOut = 15;
   struct Launch {
     Work work;
     void *job;
