@@ -30,6 +30,9 @@ enum class OverlapStores : uint8_t { Never, Waits, Groups };
 /// Where multiplications of an accumulator by factors that are all 1 are left out (SkipScaling.h).
 enum class SkipScaling : uint8_t { Divided, Always, Never };
 
+/// In which loops maxima of rows are computed only where weights are too great (SkipMaxima.h).
+enum class SkipMaxima : uint8_t { Never, Divided, Always };
+
 /// Which kernels of rows run several programs in a block, one after the other (PersistentRows.h):
 /// none; those of 16-bit elements whose block has a multiprocessor to itself; all.
 enum class PersistentRows : uint8_t { Never, Wide, Always };
@@ -60,6 +63,7 @@ struct GpuOptions {
   /// Pairs of programs may share what the copy engine brings to divided loops (SharedCopies.h).
   bool multicast = false;
   SkipScaling skipScaling = SkipScaling::Divided;
+  SkipMaxima skipMaxima = SkipMaxima::Never;
   /// Whether code that moves registers between warps can be assembled (null: it can). Asked only
   /// for kernels with a loop that is divided.
   std::function<bool()> movesRegisters = nullptr;

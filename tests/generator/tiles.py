@@ -21,6 +21,7 @@ SETTINGS = {
     "multicast": (False, False, True),
     "keep_narrow": (False, True),
     "skip_scaling": ("divided", "always", "never"),
+    "skip_maxima": ("divided", "always", "never"),
 }
 
 

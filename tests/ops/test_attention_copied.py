@@ -170,10 +170,12 @@ def simulate(code, grid, arguments, folder, *options):
 
 
 @needs_simulator
-@pytest.mark.parametrize("size, causal", [(128, True)])
-def test_programs_in_turn_on_simulated_threads(size, causal, monkeypatch, tmp_path):
-    """The forward kernel for sm_90 with its tiles, two blocks of which compute all programs: two heads of queries for one of keys, lengths that divide by no tile."""
-    q, k, v = (torch.randn(1, heads, tokens, size, generator=torch.Generator().manual_seed(tokens)).half() for heads, tokens in ((2, 200), (1, 140), (1, 140)))
+@pytest.mark.parametrize("size, causal, maxima, keys, growth", [(128, True, "never", 140, 1), (64, True, "divided", 140, 1), (64, False, "divided", 396, 40)])
+def test_programs_in_turn_on_simulated_threads(size, causal, maxima, keys, growth, monkeypatch, tmp_path):
+    """The forward kernel for sm_90 with its tiles, two blocks of which compute all programs: two heads of queries for one of keys, lengths that divide by no tile. growth: of scores from the first
+    key to the last, so that some rows get new references in later tiles."""
+    q, k, v = (torch.randn(1, heads, tokens, size, generator=torch.Generator().manual_seed(tokens)).half() for heads, tokens in ((2, 200), (1, keys), (1, keys)))
+    k *= torch.linspace(1, growth, keys)[:, None].half()
     rules, launched = Rules(right=0 if causal else None, end=True), []
 
     def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
@@ -183,6 +185,9 @@ def test_programs_in_turn_on_simulated_threads(size, causal, monkeypatch, tmp_pa
         launched.append(grid)
 
     monkeypatch.setattr(nereid.knobs.nereid, "persistent_attention", "always")
+    monkeypatch.setattr(nereid.knobs.nereid, "skip_maxima", maxima)
+    if size == 64:
+        monkeypatch.setattr(attention, "forward_tiles", lambda *_: Tiles(128, 128, 8, 3, 8))
     monkeypatch.setattr(attention, "launch", launch)
     monkeypatch.setattr(attention, "can_copy", lambda *_: True)
     monkeypatch.setattr(attention, "computation", lambda *args, original=attention.computation: original(*args) | {"OPERAND": tl.float16})

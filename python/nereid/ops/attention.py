@@ -15,18 +15,19 @@ from .products import fp32_precision
 
 @dataclasses.dataclass(frozen=True)
 class Tiles:
-    """Queries and keys of a tile."""
+    """Queries and keys of a tile. threshold: of the forward kernel, by how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py)."""
     queries: int
     keys: int
     warps: int = 4
     stages: int = 2
+    threshold: int = 0
 
 
 #: Sizes of heads with which blocks of tensor descriptors are faster (docs/ops-attention.md).
 COPIED_WIDTHS = (64, 128, 256)
 #: The same for gradients, and those of them with which one pass is faster than two.
 COPIED_GRADIENT_WIDTHS, ONE_PASS_WIDTHS = (64, 128, 256), (64, 128)
-#: By how much, in powers of two, scores may exceed the reference of their row (`weigh` in kernels/attention.py) in kernels that leave out multiplications by 1.
+#: The threshold of tiles with which kernels leave out multiplications by 1.
 THRESHOLD = 8
 
 
@@ -53,7 +54,7 @@ def forward_tiles(device, dtype, queries, keys, width, copied=False):
     the compiler divides the warps (docs/warp-specialisation.md).
     """
     if copied and width > 64:
-        return Tiles(128, 128, 8, 3) if width <= 128 else Tiles(128, 64, 8, 2)
+        return Tiles(128, 128, 8, 3, THRESHOLD) if width <= 128 else Tiles(128, 64, 8, 2, THRESHOLD)
     if device.type == "cpu":
         return Tiles(step_up(queries, (4, 16, 64)), step_up(keys, (16, 64, 128)))
     if dtype in (torch.float16, torch.bfloat16):
@@ -190,7 +191,7 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
     constants = {
         "HEADS": heads // key.shape[1], "END": rules.end, **computation(query, device), "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width,
         **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width,
-        "COPIES": copied, "SCALES": scales, "THRESHOLD": THRESHOLD if copied and width > 64 else 0
+        "COPIES": copied, "SCALES": scales, "THRESHOLD": cut.threshold
     }
     options = {"clusters": True} if copied else {}  # the launcher, which is the library's own, may start fewer blocks than there are programs
     launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, _STRIDES if copied else (), num_warps=cut.warps, num_stages=cut.stages, **options)

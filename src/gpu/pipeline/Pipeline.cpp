@@ -9,6 +9,7 @@
 #include "gpu/schedule/PartitionWarps.h"
 #include "gpu/schedule/PersistentProducts.h"
 #include "gpu/schedule/PersistentRows.h"
+#include "gpu/schedule/SkipMaxima.h"
 #include "gpu/schedule/SkipScaling.h"
 #include "gpu/schedule/SplitProducts.h"
 #include "gpu/shapes/PadShapes.h"
@@ -188,6 +189,12 @@ constexpr Step steps[] = {
        eraseUnused(state.kernel);
        return llvm::Error::success();
      }},
+    // In front of what leaves out the multiplications that belong to new maxima.
+    {"skip-maxima", "compute maxima of rows only where weights are too great without",
+     [](State &state) -> llvm::Error {
+       skipMaxima(state.kernel, state.options);
+       return llvm::Error::success();
+     }},
     // While the products of divided loops have their final order. It changes nothing that the
     // verification of channels looks at.
     {"skip-scaling", "leave out multiplications of accumulators by factors that are all 1",
@@ -322,6 +329,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.specialise = specialise;
     options.overlapStores = overlapStores;
     options.skipScaling = skipScaling;
+    options.skipMaxima = skipMaxima;
     options.splitProducts = splitProducts;
     options.multicast = multicast;
     options.persistentRows = persistentRows;
@@ -360,6 +368,13 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
       llvm::cl::values(clEnumValN(SkipScaling::Divided, "divided", "in divided loops"),
                        clEnumValN(SkipScaling::Always, "always", "in all loops"),
                        clEnumValN(SkipScaling::Never, "never", "nowhere"))};
+  Pass::Option<SkipMaxima> skipMaxima{
+      *this, "skip-maxima",
+      llvm::cl::desc("compute maxima of rows only where weights are too great"),
+      llvm::cl::init(SkipMaxima::Never),
+      llvm::cl::values(clEnumValN(SkipMaxima::Never, "never", "nowhere"),
+                       clEnumValN(SkipMaxima::Divided, "divided", "in divided loops"),
+                       clEnumValN(SkipMaxima::Always, "always", "in all loops"))};
   Pass::Option<bool> splitProducts{
       *this, "split", llvm::cl::desc("divide the iterations of products among blocks of a cluster"),
       llvm::cl::init(false)};

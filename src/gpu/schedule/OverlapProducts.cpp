@@ -63,14 +63,20 @@ std::optional<ProductPair> findProductPair(scf::ForOp loop) {
   SmallVector<ngpu::WgmmaOp> products(body->getOps<ngpu::WgmmaOp>());
   if (products.size() != 2 || !staysInFlight(products[1]) || staysInFlight(products[0]) ||
       products[0].getPromoteK() || products[1].getPromoteK() || products[1].getUseAcc() ||
-      !isa<RankedTensorType>(products[1].getA().getType()))
+      !isa<RankedTensorType>(products[1].getA().getType()) ||
+      products[1].getA().getDefiningOp<ngpu::ConvertLayoutOp>()) // of 8 bits: through shared memory
     return {};
   bool other = false; // products of other units, buffers that the body fills by itself
   loop.getBody()->walk([&](Operation *op) {
     other |= isDot(op) && !llvm::is_contained(products, op);
     other |= isa<ngpu::LocalStoreOp>(op);
-    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op))
-      other |= !alloc.getSrc() || !alloc.getSrc().getDefiningOp<tile::DescLoadOp>();
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op)) {
+      // Blocks that the unit cannot read as the engine writes them are written again by threads, as
+      // 8-bit ones in rows of N.
+      auto load = alloc.getSrc() ? alloc.getSrc().getDefiningOp<tile::DescLoadOp>() : nullptr;
+      other |=
+          !load || alloc.getType() != copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
+    }
   });
   ProductPair pair{products[0], products[1], products[1]->use_begin()->getOperandNumber(), {}};
   if (other || !dependsOn(pair.second.getA(), pair.first) || !findUpdates(loop, pair))

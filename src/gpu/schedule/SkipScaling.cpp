@@ -6,13 +6,12 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace nereid::gpu {
-namespace {
 
-/// What is broadcast to the columns of `value`; null: it is not.
 Value factorsBehind(Value value) {
   bool broadcast = false;
   while (Operation *op = value.getDefiningOp()) {
@@ -25,7 +24,6 @@ Value factorsBehind(Value value) {
   return broadcast ? value : Value();
 }
 
-/// The value behind waits and conversions, which hand it on.
 Value behindMoves(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto wait = dyn_cast<ngpu::WgmmaWaitOp>(op))
@@ -37,6 +35,8 @@ Value behindMoves(Value value) {
   }
   return value;
 }
+
+namespace {
 
 /// Is `factors` exp(old - new), where `loop` carries `old` and goes on with `new`?
 bool isChangeOfCarried(Value factors, scf::ForOp loop) {
@@ -53,15 +53,35 @@ bool isChangeOfCarried(Value factors, scf::ForOp loop) {
   return behindMoves(next) == behindMoves(difference.getRhs());
 }
 
+/// Whether factors that a branch for the rows of a warp results in (SkipMaxima.h) may be other than
+/// 1: the branch's last result. Null: they are no such factors.
+Value conditionOf(Value factors) {
+  auto branch = factors.getDefiningOp<scf::IfOp>();
+  if (!branch || !branch.getCondition().getDefiningOp<ngpu::AnyInWarpOp>())
+    return {};
+  unsigned number = cast<OpResult>(factors).getResultNumber();
+  auto inner = branch.elseYield()->getOperand(number).getDefiningOp<scf::IfOp>();
+  if (!inner || branch.elseYield()->getOperands().back() != inner.getCondition())
+    return {};
+  DenseFPElementsAttr ones;
+  Value otherwise = inner.elseYield()->getOperand(number);
+  bool same = matchPattern(otherwise, m_Constant(&ones)) && ones.isSplat() &&
+              ones.getSplatValue<APFloat>().isExactlyValue(1);
+  return same ? branch.getResults().back() : Value();
+}
+
 void makeConditional(arith::MulFOp product, Value scaled, Value factors) {
   OpBuilder b(product);
   Location loc = product.getLoc();
-  auto type = cast<RankedTensorType>(factors.getType());
-  Value one = arith::ConstantOp::create(
-      b, loc,
-      cast<TypedAttr>(DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), 1))));
-  Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, factors, one);
-  Value any = ngpu::AnyInWarpOp::create(b, loc, b.getI1Type(), differs);
+  Value any = conditionOf(factors);
+  if (!any) {
+    auto type = cast<RankedTensorType>(factors.getType());
+    Value one = arith::ConstantOp::create(
+        b, loc,
+        cast<TypedAttr>(DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), 1))));
+    Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, factors, one);
+    any = ngpu::AnyInWarpOp::create(b, loc, b.getI1Type(), differs);
+  }
   auto branch =
       scf::IfOp::create(b, loc, TypeRange{product.getType()}, any, /*withElseRegion=*/true);
   product.replaceAllUsesWith(branch.getResult(0));
@@ -88,7 +108,7 @@ void skipScaling(func::FuncOp kernel, const GpuOptions &options) {
       // The factors of a whole row: fewer comparisons than multiplications.
       for (bool right : {false, true}) {
         Value factors = factorsBehind(right ? product.getRhs() : product.getLhs());
-        if (!factors || !isChangeOfCarried(factors, loop))
+        if (!factors || (!conditionOf(factors) && !isChangeOfCarried(factors, loop)))
           continue;
         makeConditional(product, right ? product.getLhs() : product.getRhs(), factors);
         break;

@@ -12,6 +12,14 @@ namespace nereid::gpu {
 /// between warps that copy and warps that compute: a product of a tensor and broadcast factors
 /// exp(old - new) or exp2(old - new), where the loop carries `old` and `new` is its next value, is
 /// done in a branch, which a warp takes if one of its factors is not 1. Runs on IR with layouts.
+///
+/// Factors that are all 1 unless a warp takes a branch (SkipMaxima.h) have its condition.
 void skipScaling(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// What is broadcast to the columns of `value`; null: it is not.
+mlir::Value factorsBehind(mlir::Value value);
+
+/// The value behind waits and conversions, which hand it on.
+mlir::Value behindMoves(mlir::Value value);
 
 } // namespace nereid::gpu

@@ -93,6 +93,10 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.skipScaling = scaling == "always"  ? gpu::SkipScaling::Always
                        : scaling == "never" ? gpu::SkipScaling::Never
                                             : gpu::SkipScaling::Divided;
+  const std::string &maxima = Settings::current().skipMaxima;
+  result.skipMaxima = maxima == "always"    ? gpu::SkipMaxima::Always
+                      : maxima == "divided" ? gpu::SkipMaxima::Divided
+                                            : gpu::SkipMaxima::Never;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
   result.explanation = options.explanation;
