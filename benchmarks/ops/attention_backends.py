@@ -3,7 +3,7 @@
     python benchmarks/ops/attention_backends.py [--problems 128,128c,64,64c,256,256c] [--seconds 1.5] [--forward 128x128x8x3,...] [--check]
 
 fp16, 32 heads of 16384 tokens in batches of sequences of 4096 or --length. First results and gradients of `nereid.ops.attention` are compared with float64: lengths that divide by no block, causal masks, fewer heads of keys, queries
-without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and the path without tensor descriptors) and backward (all launches; in one pass and in two, the same variants) are
+without keys, large magnitudes. Then forward (the chosen tiles, those of --forward: queries x keys x warps x stages, and x threshold, and the path without tensor descriptors) and backward (all launches; in one pass and in two, the same variants) are
 measured in turns with cuDNN and flash attention, with a cold L2 cache. A line has the median time, TFLOP/s, and the speed in relation to the best backend.
 """
 
@@ -199,7 +199,7 @@ def measure(problem, tiles, backward_tiles, length, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", default="128,128c,64,64c,256,256c")
-    parser.add_argument("--forward", default="", help="further tiles, queries x keys x warps x stages, separated by commas")
+    parser.add_argument("--forward", default="", help="further tiles, queries x keys x warps x stages or these x threshold, separated by commas")
     parser.add_argument("--backward", default="", help="the same for gradients through descriptors: of the kernel of one pass, or of the two kernels: of keys and values, `/`, of queries")
     parser.add_argument("--length", type=int, default=4096, help="tokens of a sequence, a divisor of 16384")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each of forward and backward of a problem")

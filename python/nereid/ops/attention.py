@@ -46,14 +46,16 @@ def divides_warps(device):
     return torch.cuda.get_device_capability(device)[0] == 9
 
 
-def forward_tiles(device, dtype, queries, keys, width, copied=False):
-    """The tiles of the forward kernel. width: the larger of the two head sizes; copied: see `can_copy`.
+def forward_tiles(device, dtype, queries, keys, width, copied=False, causal=False):
+    """The tiles of the forward kernel. width: the larger of the two head sizes; copied: see `can_copy`; causal: whether queries see no keys behind some place.
 
     GPUs, 16 bits: 128 x 64 with 8 warps, that is 64 rows for each group of four warps that multiply together, and three slots, so that a product of queries and keys starts behind the one in
-    flight (docs/pipelining.md); two where three do not fit. Nothing spills. Through descriptors 128 x 128 for heads of 128, and 128 x 64 with two slots for heads of 256: with these
+    flight (docs/pipelining.md); two where three do not fit. Nothing spills. Through descriptors 128 x 128 for heads of 128, 128 x 64 with two slots for heads of 256, and for heads of 64 256 x 64 in 16 warps or, causal, 128 x 128 with four slots: with these
     the compiler divides the warps (docs/warp-specialisation.md).
     """
-    if copied and width > 64:
+    if copied and width <= 64:
+        return Tiles(128, 128, 8, 4, THRESHOLD) if causal else Tiles(256, 64, 16, 3, THRESHOLD)
+    if copied:
         return Tiles(128, 128, 8, 3, THRESHOLD) if width <= 128 else Tiles(128, 64, 8, 2, THRESHOLD)
     if device.type == "cpu":
         return Tiles(step_up(queries, (4, 16, 64)), step_up(keys, (16, 64, 128)))
@@ -179,7 +181,7 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
     width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     copied = ragged is None and can_copy(device, query, key, value, out)
-    cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width), copied)
+    cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width), copied, rules.right is not None)
     scales = (copied or device.type == "cuda") and bias is None and rules.cap is None and rules.slopes is None and scale > 0
     lse_size = 0 if logsumexp is None or ragged is not None else logsumexp.shape[2]
     arguments = {

@@ -190,27 +190,29 @@ bool isMeasured(func::FuncOp kernel, const GpuOptions &options) {
   return options.numWarps == 8 && !walked.wasInterrupted();
 }
 
-/// Has the loop over programs of a kernel of attention been measured to be faster? With 8 warps it
-/// has: blocks of 128x128, heads of 128 and three slots; blocks of 128x64, heads of 256 and two
-/// slots (docs/warp-specialisation.md).
+/// Has the loop over programs of a kernel of attention been measured to be faster? Blocks of
+/// 128x128 with heads of 128 and three slots, or heads of 64 and four; of 128x64, heads of 256 and
+/// two slots; of 256x64 in 16 warps, heads of 64 and three slots (docs/warp-specialisation.md).
 bool isMeasuredAttention(func::FuncOp kernel, const GpuOptions &options) {
   struct Measured {
+    int warps;
     unsigned slots;         ///< at least
     int64_t scores, result; ///< registers of a thread for the products' results, at least
   };
-  constexpr Measured measured[] = {{3, 64, 64}, {2, 32, 128}};
+  constexpr Measured measured[] = {
+      {8, 3, 64, 64}, {8, 4, 64, 32}, {8, 2, 32, 128}, {16, 3, 32, 32}};
   auto registers = [](ngpu::WgmmaOp product) {
     return ngpu::layoutOf(product.getType()).getLayout().size(layout::Axis::Register);
   };
   auto walked = kernel.walk([&](scf::ForOp loop) {
     std::optional<ProductPair> pair = findProductPair(loop);
     bool known = !pair || llvm::any_of(measured, [&](const Measured &one) {
-      return slotsOf(loop, options) >= one.slots && registers(pair->first) >= one.scores &&
-             registers(pair->second) >= one.result;
+      return options.numWarps == one.warps && slotsOf(loop, options) >= one.slots &&
+             registers(pair->first) >= one.scores && registers(pair->second) >= one.result;
     });
     return known ? WalkResult::advance() : WalkResult::interrupt();
   });
-  return options.numWarps == 8 && !walked.wasInterrupted();
+  return !walked.wasInterrupted();
 }
 
 bool qualifies(func::FuncOp kernel, const GpuOptions &options) {

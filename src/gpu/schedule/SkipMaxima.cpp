@@ -97,8 +97,7 @@ bool matchReference(scf::ForOp loop, unsigned number, Softmax &found, Value &sca
     top = right ? product.getLhs() : product.getRhs();
   }
   found.top = top.getDefiningOp<tile::ReduceOp>();
-  return found.top && found.top->getBlock() == loop.getBody() &&
-         found.top.getSrcs().size() == 1 &&
+  return found.top && found.top->getBlock() == loop.getBody() && found.top.getSrcs().size() == 1 &&
          tile::combinerKind(found.top.getCombine()) == tile::CombinerKind::MaxNum;
 }
 
@@ -189,8 +188,8 @@ Value reduceAxis(OpBuilder &b, tile::ReduceOp like, Value value, unsigned axis) 
   return sum.getResult()[0];
 }
 
-/// The sums of each thread, (rows, lanes of a row), from which one more reduction along `axis` makes
-/// those of rows; the sums of rows where the layout does not allow that.
+/// The sums of each thread, (rows, lanes of a row), from which one more reduction along `axis`
+/// makes those of rows; the sums of rows where the layout does not allow that.
 class Parts {
 public:
   explicit Parts(tile::ReduceOp sum)
@@ -324,9 +323,7 @@ void computeFirst(scf::ForOp loop, Softmax &found) {
   Parts parts(found.sum);
   auto asBefore = [&](OpBuilder &b) {
     IRMapping map;
-    auto clone = [&](Value value) {
-      return cloneBehind(b, value, found.top, found.scaled, map);
-    };
+    auto clone = [&](Value value) { return cloneBehind(b, value, found.top, found.scaled, map); };
     Value weights = clone(found.weights.getResult());
     return SmallVector<Value>{weights, parts.ofWeights(b, weights), clone(found.next),
                               clone(found.factors.getResult())};
@@ -334,8 +331,8 @@ void computeFirst(scf::ForOp loop, Softmax &found) {
   SmallVector<Type> types = {found.weights.getType(), parts.type(), found.old.getType(),
                              found.factors.getType()};
 
-  // Rows without a reference, as in the first iteration, are not tried; nor could weights be compared
-  // where the reference is -inf and the base 0.
+  // Rows without a reference, as in the first iteration, are not tried; nor could weights be
+  // compared where the reference is -inf and the base 0.
   Value least = splat(b, loc, found.old.getType(), -INFINITY);
   Value absent = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ULE, found.old, least);
   Value none = ngpu::AnyInWarpOp::create(b, loc, b.getI1Type(), absent);
@@ -379,25 +376,11 @@ void computeFirst(scf::ForOp loop, Softmax &found) {
       op.erase();
 }
 
-/// Only the additions across threads are left out, where both kinds of weights and the scores would
-/// not fit the registers.
-void addLater(scf::ForOp loop, Softmax &found) {
-  std::optional<unsigned> carried = carriedSum(loop, found);
-  if (!carried)
-    return;
-  Parts parts(found.sum);
-  OpBuilder b(found.sum);
-  Value seen = parts.ofWeights(b, found.weights.getResult());
-  addBehind(loop, found, *carried, parts, seen, found.factors.getResult());
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*loop.getBody())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
 } // namespace
 
 void skipMaxima(func::FuncOp kernel, const GpuOptions &options) {
-  if (options.skipMaxima == SkipMaxima::Never)
+  constexpr int mostWarps = 8; // scores and weights would not both fit the registers
+  if (options.skipMaxima == SkipMaxima::Never || options.numWarps > mostWarps)
     return;
   SmallVector<scf::ForOp> loops;
   kernel.walk([&](scf::ForOp loop) {
@@ -408,10 +391,7 @@ void skipMaxima(func::FuncOp kernel, const GpuOptions &options) {
   for (scf::ForOp loop : loops)
     for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number)
       if (std::optional<Softmax> found = findSoftmax(loop, number)) {
-        if (options.numWarps > 8)
-          addLater(loop, *found);
-        else
-          computeFirst(loop, *found);
+        computeFirst(loop, *found);
         break;
       }
 }

@@ -31,10 +31,10 @@ namespace nereid::gpu {
 ///
 /// Scores may be products with one scalar, by which `top` is multiplied, too. Weights are positive,
 /// so where the sum is at most 2^threshold no score exceeds `old + threshold`. Products with the
-/// factors are left out together with the maxima (`skipScaling`). The loop carries the parts of sums
-/// that it carries, and threads add up those of a row behind the loop: another order of additions.
-/// With more than 8 warps only this is done, since scores and weights would not both fit the
-/// registers. Runs on IR with layouts, in front of `skipScaling`.
+/// factors are left out together with the maxima (`skipScaling`). The loop carries the parts of
+/// sums that it carries, and threads add up those of a row behind the loop: another order of
+/// additions. Kernels of more than 8 warps stay as they are. Runs on IR with layouts, in front of
+/// `skipScaling`.
 void skipMaxima(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 } // namespace nereid::gpu

@@ -94,9 +94,9 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
                        : scaling == "never" ? gpu::SkipScaling::Never
                                             : gpu::SkipScaling::Divided;
   const std::string &maxima = Settings::current().skipMaxima;
-  result.skipMaxima = maxima == "always"    ? gpu::SkipMaxima::Always
-                      : maxima == "divided" ? gpu::SkipMaxima::Divided
-                                            : gpu::SkipMaxima::Never;
+  result.skipMaxima = maxima == "always"  ? gpu::SkipMaxima::Always
+                      : maxima == "never" ? gpu::SkipMaxima::Never
+                                          : gpu::SkipMaxima::Divided;
   result.movesRegisters = [arch] { return assemblesSetmaxnreg(arch); };
   result.verify = options.verify;
   result.explanation = options.explanation;
