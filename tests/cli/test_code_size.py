@@ -49,8 +49,9 @@ def test_size(what):
 def test_products_of_one_size_share_a_function():
     """Attention computes q k from zeros and adds p v to what it has: one function, told which of both."""
     text = compiled("attention", "cpu:avx512", "llir")
-    assert re.findall(r"^define .*@(dot_\w+)\(", text, re.MULTILINE) == ["dot_f32_128x64x64"]
-    flags = re.findall(r"call void @dot_f32_128x64x64\(.*i1 (\w+)\)", text)
+    (name, ) = re.findall(r"^define .*@(dot_\w+)\(", text, re.MULTILINE)
+    assert name.startswith("dot_f32_128x64x64")    # then the distances of rows
+    flags = re.findall(rf"call void @{name}\(.*i1 (\w+)\)", text)
     assert len(flags) > 2 and set(flags) == {"true", "false"}
 
 

@@ -68,7 +68,9 @@ def setting(monkeypatch):
     ({"head": 64}, False),
     ({"head": 256, "BN": 64, "num_stages": 2}, True),
     ({"num_stages": 2}, False),
-    ({"head": 64, "BM": 256, "BN": 64, "num_warps": 16}, False),
+    ({"head": 64, "num_stages": 4}, True),
+    ({"head": 64, "BM": 256, "BN": 64, "num_warps": 16}, True),
+    ({"head": 64, "BM": 256, "BN": 64, "num_warps": 16, "num_stages": 2}, False),
 ], ids=str)
 def test_default(options, expected, monkeypatch):
     """What was measured to be faster."""
