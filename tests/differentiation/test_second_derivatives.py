@@ -246,10 +246,10 @@ def power_kernel(x, scale, y, n, BLOCK: tl.constexpr):
 def test_third_derivatives_in_a_number(route):
     power = nereid.autograd(power_kernel, wrt=("x", "scale"), out="y", numbers="scale", grid=lambda a: (nereid.cdiv(a["n"], a["BLOCK"]), ),
                             arguments={"n": lambda a: a["x"].numel(), "BLOCK": 8})
-    x, scale = given(12), torch.tensor(0.25, dtype=F64, requires_grad=True)
+    # Not random: numbers have fp32, and with one of some hundreds of random inputs terms cancel until the rest is off by more than the bound.
+    x, scale = torch.linspace(-2, 2, 12, dtype=F64, requires_grad=True), torch.tensor(0.25, dtype=F64, requires_grad=True)
     for found, expected in zip(derivatives(power(x, scale), (x, scale), 3), derivatives((x * scale).exp(), (x, scale), 3)):
-        # Numbers have fp32, and terms cancel: of 80 inputs the worst was off by 6e-6, and one in some hundreds by more than 1e-5.
-        torch.testing.assert_close(found, expected, rtol=2e-4, atol=1e-5)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_compiled_functions_are_refused_by_pytorch():
